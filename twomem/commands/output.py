@@ -1,0 +1,84 @@
+"""How commands speak: one JSON document or a table on stdout, progress and remarks on stderr."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+
+class Move(Protocol):
+    """Moves a progress bar."""
+
+    def __call__(self, step: int, remark: str = "") -> None:
+        """To `step`, with a remark behind the bar."""
+
+
+def say(sentence: str) -> None:
+    """Tells a person something that is no result."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def warn(sentence: str) -> None:
+    """Tells a person that something is not as it should be."""
+    say(f"warning: {sentence}")
+
+
+def document(value: Any) -> None:
+    """Prints the one JSON document of a command."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Prints a table, numbers to the right."""
+    drawn = Table(title=title, title_justify="left")
+    for i, name in enumerate(columns):
+        numeric = all(isinstance(row[i], int | float) for row in rows)
+        drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(show, row))
+    Console().print(drawn)
+
+
+def show(value: Any) -> str:
+    """A value for people."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
+
+
+def settings_line(settings: Mapping[str, Any]) -> str:
+    """Settings in one line."""
+    return " ".join(f"{name}={value}" for name, value in settings.items() if name != "name")
+
+
+@contextmanager
+def progress(what: str, total: int, start: int = 0) -> Iterator[Move]:
+    """A bar on stderr; yields what moves it."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[remark]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        shown = bar.add_task(what, total=total, completed=start, remark="")
+
+        def move(step: int, remark: str = "") -> None:
+            changes = {"remark": remark} if remark else {}
+            bar.update(shown, completed=step, **changes)
+
+        yield move

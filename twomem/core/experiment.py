@@ -1,0 +1,37 @@
+"""One run, described in full: the same experiment on the same machine gives the same numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import SerializeAsAny
+
+from twomem.core.config import Config, Seed
+from twomem.core.model import ModelConfig
+from twomem.core.task import Task
+from twomem.core.train import Train
+
+
+class Experiment(Config):
+    """A task, a model, how to train, and the seed of everything random."""
+
+    task: SerializeAsAny[Task]
+    model: SerializeAsAny[ModelConfig]
+    train: Train = Train()
+    seed: Seed = 0
+
+    def settings(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        return {
+            "task": self.task.settings(),
+            "model": self.model.settings(),
+            "train": self.train.model_dump(mode="json"),
+            "seed": self.seed,
+        }
+
+    def short_hash(self) -> str:
+        """Eight characters that differ when any setting does."""
+        text = json.dumps(self.settings(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]

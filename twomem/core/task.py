@@ -1,0 +1,103 @@
+"""What every task is: sequences, a loss, a score, and proof that it can be solved."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from twomem.core.config import SEEDS, Named
+
+
+class Batch(NamedTuple):
+    """What a model reads, what it should answer, and when it is asked."""
+
+    inputs: Float[Tensor, "time batch input"]
+    targets: Float[Tensor, "time batch output"]
+    asked: Bool[Tensor, "time batch"]
+
+    @property
+    def steps(self) -> Bool[Tensor, " time"]:
+        """The steps at which some row is asked: what a model is given as `asked`."""
+        return self.asked.any(1)
+
+    def answers(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs, targets and marks at the asked steps.
+
+        `outputs` has a row for every step, or for every step at which some row is asked.
+        """
+        steps = self.steps
+        asked = int(steps.sum())
+        if len(outputs) not in (asked, len(steps)):
+            raise ValueError(
+                f"the outputs have {len(outputs)} steps; {asked} (those that are asked) "
+                f"or {len(steps)} (all) are needed"
+            )
+        if len(outputs) != asked:
+            outputs = outputs[steps]
+        return outputs, self.targets[steps], self.asked[steps]
+
+
+class Task(Named, ABC):
+    """A family of sequences, with the widths that a model needs."""
+
+    @property
+    @abstractmethod
+    def input_size(self) -> int:
+        """Width of an input."""
+
+    @property
+    @abstractmethod
+    def output_size(self) -> int:
+        """Width of an answer."""
+
+    @property
+    @abstractmethod
+    def perfect(self) -> dict[str, float]:
+        """The scores of whoever makes no mistake."""
+
+    @property
+    @abstractmethod
+    def chance(self) -> dict[str, float]:
+        """The expected scores of whoever has read nothing."""
+
+    @abstractmethod
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        """Draws `count` sequences of one length, on the device of the generator."""
+
+    @abstractmethod
+    def loss(
+        self, outputs: Float[Tensor, "answer batch output"], batch: Batch
+    ) -> Float[Tensor, ""]:
+        """What training makes smaller."""
+
+    @abstractmethod
+    def score(
+        self, outputs: Float[Tensor, "answer batch output"], batch: Batch
+    ) -> dict[str, float]:
+        """What the paper reports."""
+
+    @abstractmethod
+    def oracle(
+        self, inputs: Float[Tensor, "time batch input"]
+    ) -> Float[Tensor, "time batch output"]:
+        """Answers by the rule, from the inputs alone: shows that the task can be solved."""
+
+    def generator(
+        self, seed: int, device: torch.device | str = "cpu", *, held_out: bool = False
+    ) -> torch.Generator:
+        """The stream that a seed means; held-out streams are apart from those of training.
+
+        A generator on a CPU knows 32 bits of its seed: even ones train, odd ones test.
+        """
+        if not 0 <= seed < SEEDS:
+            raise ValueError(f"the seed is {seed}; 0 to {SEEDS - 1} is possible")
+        return torch.Generator(device).manual_seed(2 * seed + held_out)
+
+
+def mean_of_asked(
+    values: Float[Tensor, "answer batch"], asked: Bool[Tensor, "answer batch"]
+) -> Float[Tensor, ""]:
+    """The mean over what is asked, without waiting for the device."""
+    return torch.where(asked, values, 0).sum() / asked.sum()

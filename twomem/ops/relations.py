@@ -1,0 +1,166 @@
+r"""A relational memory that is never laid out inside a loop.
+
+What a step adds to it has few factors, $\mathrm{SAM}[s] = \sum_j K_j[s] \otimes V_j$ with the
+matches $K_j[s] = \tanh(q_s \odot k_j)$, and everything that is asked of the memory is linear in it. So:
+
+- **fold**: the memory after many steps is one matrix product over all their factors.
+- **push**: the addresses of later steps are known before the loop, so a step adds what it
+  contributes to all later reads at once, and no read looks at the memory itself.
+- **low-rank transfer**: a linear map of the flattened memory is applied to the matches alone.
+
+Axes: `key`, `query`, `width` of a match, `depth` of a value; batch first, for one product per row.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+CHUNK = 48
+"""Steps after which the memory is laid out once: pushing costs the square of this."""
+
+
+class Factors(NamedTuple):
+    """What one step adds to the relational memory, unmultiplied."""
+
+    matches: Float[Tensor, "batch key query width"]
+    values: Float[Tensor, "batch key depth"]
+
+
+def factors(normal: Float[Tensor, "batch three_query width"]) -> Factors:
+    """Matches every query with every key; queries, keys and values stand one above the other."""
+    queries, keys, values = normal.chunk(3, dim=1)
+    return Factors(torch.tanh(keys[:, :, None] * queries[:, None]), values)
+
+
+def shared(x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "one_or_batch *rest"]:
+    """A single row if all rows are the same memory, as an expanded initial state is."""
+    return x[:1] if x.stride(0) == 0 else x
+
+
+def times(x: Tensor, matrices: Float[Tensor, "one_or_batch inner outer"]) -> Tensor:
+    """Multiplies the rows of each `x` (batch, rows, inner) by its matrix, or by the shared one."""
+    return x @ (matrices[0] if len(matrices) == 1 else matrices)
+
+
+def powers(base: Tensor, highest: int) -> Float[Tensor, " power"]:
+    """`base` to the powers 0 to `highest`, with the right gradient at zero."""
+    return torch.cat([base.new_ones(1), base.reshape(1).expand(highest)]).cumprod(0)
+
+
+class Decay:
+    """How much of a step's contribution is left after others, and how many others there were.
+
+    The memory becomes `keep` times itself plus `gain` times what is new; either is a number or
+    a learned scalar. Rows that have ended keep theirs.
+    """
+
+    def __init__(self, keep: Tensor, gain: Tensor, lengths: Tensor | None, time: int) -> None:
+        """Prepares for a sequence of `time` steps."""
+        self.gain, self.lengths = gain, lengths
+        self.kept = powers(keep, time)
+
+    def carry(self, start: int, stop: int) -> Tensor:
+        """What is left after the steps from `start` of a memory held before, for each row."""
+        if self.lengths is None:
+            return self.kept[stop - start].view(1, 1, 1)
+        return self.kept[(self.lengths - start).clamp(0, stop - start)][:, None, None]
+
+    def weights(self, start: int, stop: int) -> Tensor:
+        """What is left before `stop` of what each step from `start` added: (row or 1, step)."""
+        steps = torch.arange(start, stop, device=self.kept.device)
+        if self.lengths is None:
+            return (self.gain * self.kept[stop - 1 - steps])[None]
+        after = self.lengths[:, None].clamp(max=stop) - 1 - steps
+        return torch.where(after >= 0, self.gain * self.kept[after.clamp(min=0)], 0)
+
+
+def fold(
+    relations: Float[Tensor, "one_or_batch query width depth"],
+    added: Sequence[Factors],
+    decay: Decay,
+    start: int,
+) -> Float[Tensor, "batch query width depth"]:
+    """The memory after the steps `added`, the first of which is step `start`."""
+    stop, batch = start + len(added), len(added[0].values)
+    matches = torch.cat([each.matches for each in added], dim=1)
+    weights = decay.weights(start, stop)[:, :, None, None].to(relations.dtype)
+    values = torch.stack([each.values for each in added], dim=1) * weights
+    new = matches.flatten(2).mT @ values.flatten(1, 2)
+    old = decay.carry(start, stop).to(relations.dtype) * relations.flatten(1, 2)
+    return (old + new).view(batch, *relations.shape[1:])
+
+
+def memories(
+    relations: Float[Tensor, "one_or_batch query width depth"],
+    added: Sequence[Factors],
+    decay: Decay,
+    steps: Sequence[int],
+) -> tuple[list[Tensor], Tensor]:
+    """The memory after each of `steps`, and after the last step of all."""
+    wanted, done = [], 0
+    for step in steps:
+        relations = fold(relations, added[done : step + 1], decay, done)
+        done = step + 1
+        wanted.append(relations)
+    if done < len(added):
+        relations = fold(relations, added[done:], decay, done)
+    return wanted, relations
+
+
+def low_rank(
+    matches: Float[Tensor, "batch key query width"], weight: Float[Tensor, "output query_width"]
+) -> Float[Tensor, "batch key output"]:
+    """A linear map of the flattened memory, applied to the matches: its output times the values."""
+    batch, keys = matches.shape[:2]
+    return (matches.flatten(2).flatten(0, 1) @ weight.mT).view(batch, keys, -1)
+
+
+def read_values(
+    relations: Float[Tensor, "one_or_batch query width depth"],
+    address: Float[Tensor, "batch time query"],
+    cue: Float[Tensor, "batch time width"],
+) -> Float[Tensor, "batch time depth"]:
+    """What every step would read from this memory: the cue meets the keys, values come back."""
+    matrices = relations.transpose(1, 2).flatten(2)
+    return _addressed(times(cue, matrices), address, relations.shape[1])
+
+
+def read_keys(
+    relations: Float[Tensor, "one_or_batch query width depth"],
+    address: Float[Tensor, "batch time query"],
+    cue: Float[Tensor, "batch time depth"],
+) -> Float[Tensor, "batch time width"]:
+    """What every step would read from this memory: the cue meets the values, keys come back."""
+    matrices = relations.permute(0, 3, 1, 2).flatten(2)
+    return _addressed(times(cue, matrices), address, relations.shape[1])
+
+
+def _addressed(found: Tensor, address: Tensor, queries: int) -> Tensor:
+    per_query = found.unflatten(2, (queries, -1))
+    return (address[:, :, None] @ per_query).squeeze(2)
+
+
+def push_values(
+    added: Factors,
+    address: Float[Tensor, "batch later query"],
+    cue: Float[Tensor, "batch later width"],
+) -> Float[Tensor, "batch later depth"]:
+    """What one step contributes to `read_values` of the steps after it."""
+    _, keys, queries, _ = added.matches.shape
+    met = added.matches.flatten(1, 2) @ cue.mT
+    met = (met.unflatten(1, (keys, queries)) * address.mT[:, None]).sum(2)
+    return met.mT @ added.values
+
+
+def push_keys(
+    added: Factors,
+    address: Float[Tensor, "batch later query"],
+    cue: Float[Tensor, "batch later depth"],
+) -> Float[Tensor, "batch later width"]:
+    """What one step contributes to `read_keys` of the steps after it."""
+    met = cue @ added.values.mT
+    weights = (met[..., None] * address[:, :, None]).flatten(2)
+    return weights @ added.matches.flatten(1, 2)

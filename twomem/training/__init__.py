@@ -1,0 +1,1 @@
+"""Training: one loop, and runs that are folders and can be stopped at any point."""

@@ -1,0 +1,81 @@
+"""Finds the model in a folder: a run, an exported model, or a converted one."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twomem import models
+from twomem.core.catalogue import reload
+from twomem.core.errors import BadFile, SettingsError
+from twomem.core.memory import Memory
+from twomem.core.task import Task
+from twomem.training import checkpoints
+from twomem.training.files import read_json, read_tensors
+from twomem.training.runs import read_experiment
+from twomem.training.supervised import load_parameters
+
+
+class Trained(NamedTuple):
+    """A model with its weights, and what it was trained on if that is known."""
+
+    model: Memory[Any]
+    task: Task | None
+    seed: int
+    step: int | None
+
+
+def load(folder: Path) -> Trained:
+    """Loads the weights of a folder: `model.safetensors`, or else its newest whole checkpoint.
+
+    Beside them stands `experiment.json` (a run) or `config.json` (a converted model).
+
+    Raises:
+        BadFile: there are none, or a file is cut, altered or of another model.
+    """
+    if not folder.is_dir():
+        raise BadFile(f"{folder} is not a folder: name a run, or a folder with model.safetensors")
+    if (folder / "experiment.json").exists():
+        experiment = read_experiment(folder / "experiment.json")
+        task = experiment.task
+        model = experiment.model.build(task.input_size, task.output_size)
+        step = _fill(model, folder)
+        return Trained(model.eval(), task, experiment.seed, step)
+    if (folder / "config.json").exists():
+        model = from_config(read_json(folder / "config.json"), folder / "config.json")
+        _fill(model, folder)
+        return Trained(model.eval(), None, 0, None)
+    raise BadFile(f"{folder} holds neither experiment.json nor config.json: it is not a run")
+
+
+def from_config(config: dict[str, Any], path: Path) -> Memory[Any]:
+    """Makes the model that a `config.json` describes."""
+    try:
+        sizes = config["input_size"], config["output_size"]
+        return reload(models, config["model"]).build(*sizes)
+    except (KeyError, SettingsError, LookupError, TypeError, ValueError) as error:
+        raise BadFile(f"{path} does not describe a model: {error}") from None
+
+
+def _fill(model: Memory[Any], folder: Path) -> int | None:
+    """Fills in the weights; returns the update they are from, if that is known."""
+    path = folder / "model.safetensors"
+    step = None
+    if path.exists():
+        tensors = read_tensors(path)
+    else:
+        found = checkpoints.read_newest(folder / "checkpoints", _refuse)
+        if found is None:
+            raise BadFile(
+                f"{folder} has no weights yet: neither model.safetensors nor a checkpoint"
+            )
+        step, tensors = found.step, found.parameters
+    dtypes = {each.dtype for each in tensors.values() if each.is_floating_point()}
+    if len(dtypes) == 1:
+        model.to(dtypes.pop())
+    load_parameters(model, tensors)
+    return step
+
+
+def _refuse(sentence: str) -> None:
+    import warnings
+
+    warnings.warn(sentence, stacklevel=2)
