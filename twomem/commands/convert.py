@@ -35,7 +35,8 @@ def convert_command(
     from twomem.training.checkpoints import serialised
     from twomem.training.files import said_plainly, to_json, write_whole
 
-    blends = tuple(_blend(word) for word in alphas)
+    first, second, third = alphas
+    blends = (_blend(first), _blend(second), _blend(third))
     tensors, left_out = _without_prefix(_load(checkpoint))
     model = STMReleased.from_released_checkpoint(tensors, gated=gated, alphas=blends)
     config = {

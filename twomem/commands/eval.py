@@ -36,7 +36,6 @@ def eval_command(
     """
     from statistics import mean, stdev
 
-    from twomem import tasks
     from twomem.training import weights
     from twomem.training.supervised import evaluate
 
@@ -45,15 +44,7 @@ def eval_command(
             raise SettingsError(f"{name} is {value}; at least 1 is needed")
     place = choose_device(device)
     trained = weights.load(run_or_weights)
-    chosen = trained.task if task is None else tasks.load(task, **values(task_settings))
-    if chosen is None:
-        raise SettingsError(f"{run_or_weights} does not say its task: name one with --task")
-    widths = trained.model.input_size, trained.model.output_size
-    if widths != (chosen.input_size, chosen.output_size):
-        raise SettingsError(
-            f"{chosen.name} has inputs of {chosen.input_size} and answers of {chosen.output_size}; "
-            f"this model reads {widths[0]} and answers {widths[1]}"
-        )
+    chosen = weights.task_for(trained, task, values(task_settings))
     model = trained.model.to(place)
     stream = chosen.generator(seed, place, held_out=True)
     found: dict[str, list[float]] = {}
@@ -76,7 +67,7 @@ def eval_command(
             {
                 "folder": str(run_or_weights),
                 "task": chosen.settings(),
-                "model": model.config.settings(),
+                "model": trained.config.settings(),
                 "parameters": model.parameter_count,
                 "step": trained.step,
                 "seed": seed,
@@ -87,5 +78,5 @@ def eval_command(
         )
         return
     rows = [[name, *each.values()] for name, each in scores.items()]
-    title = f"{model.config.name} on {chosen.name}, {batches} batches of {batch}, seed {seed}"
+    title = f"{trained.config.name} on {chosen.name}, {batches} batches of {batch}, seed {seed}"
     table(title, ["score", "mean", "std", "min", "max"], rows)

@@ -78,7 +78,6 @@ def progress(what: str, total: int, start: int = 0) -> Iterator[Move]:
         shown = bar.add_task(what, total=total, completed=start, remark="")
 
         def move(step: int, remark: str = "") -> None:
-            changes = {"remark": remark} if remark else {}
-            bar.update(shown, completed=step, **changes)
+            bar.update(shown, completed=step, remark=remark or bar.tasks[shown].fields["remark"])
 
         yield move

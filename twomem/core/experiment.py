@@ -1,7 +1,5 @@
 """One run, described in full: the same experiment on the same machine gives the same numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

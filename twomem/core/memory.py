@@ -6,7 +6,7 @@ such tuples) whose first axis is `batch`; it is passed in and comes back, never 
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -85,14 +85,6 @@ class Memory(nn.Module, ABC, Generic[State]):
         assert y is not None  # a sequence has at least one step
         return (torch.stack(ys) if ys else y.new_empty(0, *y.shape)), state
 
-    @overload
-    def forward(
-        self, xs: Tensor, state: State | None = ..., **how: Any
-    ) -> tuple[Tensor, State]: ...
-    @overload
-    def forward(
-        self, xs: PackedSequence, state: State | None = ..., **how: Any
-    ) -> tuple[PackedSequence, State]: ...
     def forward(
         self,
         xs: Float[Tensor, "time batch input"] | PackedSequence,
@@ -101,7 +93,7 @@ class Memory(nn.Module, ABC, Generic[State]):
         restarts: Bool[Tensor, "time batch"] | None = None,
         lengths: Int[Tensor, " batch"] | Sequence[int] | None = None,
         asked: Bool[Tensor, " time"] | None = None,
-    ) -> tuple[Float[Tensor, "answer batch output"] | PackedSequence, State]:
+    ) -> tuple[Any, State]:
         """Reads a sequence.
 
         Args:

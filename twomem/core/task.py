@@ -84,6 +84,10 @@ class Task(Named, ABC):
     ) -> Float[Tensor, "time batch output"]:
         """Answers by the rule, from the inputs alone: shows that the task can be solved."""
 
+    def labels(self, inputs: Float[Tensor, "time input"]) -> list[str]:
+        """What a person calls each step of one sequence: its number, if a task knows no better."""
+        return [str(t) for t in range(len(inputs))]
+
     def generator(
         self, seed: int, device: torch.device | str = "cpu", *, held_out: bool = False
     ) -> torch.Generator:

@@ -34,5 +34,5 @@ class Train(Config):
     """Updates between two checkpoints."""
     test_batches: Size = 10
     """Held-out batches in the scores of a measurement."""
-    stop_at: dict[str, float] = {}
-    """Stops early once every held-out score named here is reached."""
+    stop_at: dict[str, float] = Field(default_factory=dict)
+    """Stops early once every held-out score named here is reached, `--how.stop-at.accuracy 99`."""

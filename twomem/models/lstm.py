@@ -7,7 +7,7 @@ The answer is a linear map of $h_t$. Both first states are learned, starting fro
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +17,9 @@ from torch.nn.functional import linear
 from twomem.core.config import Size
 from twomem.core.memory import Memory, restart
 from twomem.core.model import ModelConfig
+
+_PARTS = ("weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0")
+"""PyTorch's names for W, b, U and c."""
 
 
 class LSTMConfig(ModelConfig):
@@ -30,7 +33,7 @@ class LSTMConfig(ModelConfig):
         return LSTM(input_size, output_size, self)
 
     @classmethod
-    def small(cls) -> Self:
+    def small(cls) -> "LSTMConfig":
         """A size for tests."""
         return cls(hidden=5)
 
@@ -69,9 +72,9 @@ class LSTM(Memory[LSTMState]):
     ) -> tuple[Float[Tensor, "batch output"], LSTMState]:
         """Reads one input by the formula, which compiles whole; `read` is PyTorch's own."""
         hidden, cell = self.checked(x, state)
-        own = self.lstm
-        heard = linear(x, own.weight_ih_l0, own.bias_ih_l0)
-        heard = heard + linear(hidden, own.weight_hh_l0, own.bias_hh_l0)
+        own = {name: self.lstm.get_parameter(name) for name in _PARTS}
+        heard = linear(x, own["weight_ih_l0"], own["bias_ih_l0"])
+        heard = heard + linear(hidden, own["weight_hh_l0"], own["bias_hh_l0"])
         take, keep, new, show = heard.to(cell.dtype).chunk(4, dim=1)
         cell = keep.sigmoid() * cell + take.sigmoid() * new.tanh()
         hidden = show.sigmoid() * cell.tanh()

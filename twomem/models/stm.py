@@ -24,7 +24,7 @@ Where the paper leaves something open, this is what was decided:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -36,7 +36,6 @@ from twomem.core.model import ModelConfig
 from twomem.ops.stm import Weights
 from twomem.ops.stm_sequence import sequence
 from twomem.ops.weights import Affine, Blend, Gates, is_off
-
 
 _READ, _TRANSFER = 2, 3
 """The blends of what is read back from the relations, and of what flows back into the items."""
@@ -65,7 +64,7 @@ class STMConfig(ModelConfig):
         return STM(input_size, output_size, self)
 
     @classmethod
-    def small(cls) -> Self:
+    def small(cls) -> "STMConfig":
         """Sizes for tests, no two of them equal."""
         return cls(queries=3, width=7, distilled=5)
 

@@ -19,7 +19,7 @@ fixed to 0) is not a parameter here, although released checkpoints hold it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -60,7 +60,7 @@ class STMReleasedConfig(ModelConfig):
         return STMReleased(input_size, output_size, self)
 
     @classmethod
-    def small(cls) -> Self:
+    def small(cls) -> "STMReleasedConfig":
         """Sizes for tests, no two of them equal."""
         return cls(queries=3, width=7, distilled=5, bottleneck=6, head=8)
 
@@ -117,7 +117,7 @@ class STMReleased(Memory[STMReleasedState]):
             self.input_bias = nn.Parameter(torch.tensor(0.0))
             self.forget_bias = nn.Parameter(torch.tensor(1.0))
         self.qkv_projector = nn.ModuleList([nn.Linear(d, 3 * n)])
-        self.qkv_layernorm = nn.ModuleList([nn.LayerNorm((d, 3 * n))])
+        self.qkv_layernorm = nn.ModuleList([nn.LayerNorm([d, 3 * n])])
         if not is_off(self._blend(3)):
             self.rel_projector2 = nn.Linear(n * d, d)
         self.rel_projector = nn.Linear(d * d, c.distilled)
@@ -165,8 +165,8 @@ class STMReleased(Memory[STMReleasedState]):
             address=() if address else self.input_projector3.affines(),
             gates=self._gates() if self.config.gates else None,
             project=_affine(self.qkv_projector[0]),
-            norm_gain=self.qkv_layernorm[0].weight,
-            norm_bias=self.qkv_layernorm[0].bias,
+            norm_gain=self.qkv_layernorm[0].get_parameter("weight"),
+            norm_bias=self.qkv_layernorm[0].get_parameter("bias"),
             transfer=None if is_off(self._blend(3)) else _affine(self.rel_projector2),
             distil=_affine(self.rel_projector),
             bottleneck=_affine(self.rel_projector3),
@@ -191,7 +191,7 @@ class STMReleased(Memory[STMReleasedState]):
         *,
         gated: bool = True,
         alphas: Alphas = (None, None, None),
-    ) -> Self:
+    ) -> "STMReleased":
         """Makes the model that a released checkpoint was saved from, in the dtype of its tensors.
 
         Args:
@@ -205,7 +205,7 @@ class STMReleased(Memory[STMReleasedState]):
         """
         sizes = read_sizes(state_dict)
         widths = sizes.pop("input"), sizes.pop("output")
-        model = cls(*widths, gates=gated, alphas=alphas, **sizes)
+        model = cls(*widths, STMReleasedConfig(gates=gated, alphas=alphas, **sizes))
         own = model.state_dict()
         check_names(state_dict, own, unused(gated, alphas))
         model.to(widest(state_dict[name] for name in own))
@@ -214,4 +214,4 @@ class STMReleased(Memory[STMReleasedState]):
 
 
 def _affine(layer: nn.Module) -> Affine:
-    return Affine(layer.weight, layer.bias)
+    return Affine(layer.get_parameter("weight"), layer.get_parameter("bias"))

@@ -15,24 +15,26 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
+
+from twomem.ops.weights import Blend
 
 CHUNK = 48
 """Steps after which the memory is laid out once: pushing costs the square of this."""
 
 
 class Factors(NamedTuple):
-    """What one step adds to the relational memory, unmultiplied."""
+    """What one step adds to the relational memory, unmultiplied; a blend is in the values."""
 
     matches: Float[Tensor, "batch key query width"]
     values: Float[Tensor, "batch key depth"]
 
 
-def factors(normal: Float[Tensor, "batch three_query width"]) -> Factors:
+def factors(normal: Float[Tensor, "batch three_query width"], gain: Blend = 1.0) -> Factors:
     """Matches every query with every key; queries, keys and values stand one above the other."""
     queries, keys, values = normal.chunk(3, dim=1)
-    return Factors(torch.tanh(keys[:, :, None] * queries[:, None]), values)
+    return Factors(torch.tanh(keys[:, :, None] * queries[:, None]), gain * values)
 
 
 def shared(x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "one_or_batch *rest"]:
@@ -51,15 +53,14 @@ def powers(base: Tensor, highest: int) -> Float[Tensor, " power"]:
 
 
 class Decay:
-    """How much of a step's contribution is left after others, and how many others there were.
+    """How much of what a step added is left after later ones, and how many later ones there were.
 
-    The memory becomes `keep` times itself plus `gain` times what is new; either is a number or
-    a learned scalar. Rows that have ended keep theirs.
+    The memory becomes `keep` times itself plus what is new; rows that have ended keep theirs.
     """
 
-    def __init__(self, keep: Tensor, gain: Tensor, lengths: Tensor | None, time: int) -> None:
+    def __init__(self, keep: Tensor, lengths: Tensor | None, time: int) -> None:
         """Prepares for a sequence of `time` steps."""
-        self.gain, self.lengths = gain, lengths
+        self.lengths = lengths
         self.kept = powers(keep, time)
 
     def carry(self, start: int, stop: int) -> Tensor:
@@ -72,9 +73,9 @@ class Decay:
         """What is left before `stop` of what each step from `start` added: (row or 1, step)."""
         steps = torch.arange(start, stop, device=self.kept.device)
         if self.lengths is None:
-            return (self.gain * self.kept[stop - 1 - steps])[None]
+            return self.kept[stop - 1 - steps][None]
         after = self.lengths[:, None].clamp(max=stop) - 1 - steps
-        return torch.where(after >= 0, self.gain * self.kept[after.clamp(min=0)], 0)
+        return torch.where(after >= 0, self.kept[after.clamp(min=0)], 0)
 
 
 def fold(

@@ -44,13 +44,13 @@ class Weights(NamedTuple):
     blends: tuple[Blend, Blend, Blend]  # alpha 1, 2, 3
 
 
-def literal_step(
+def literal_update(
     w: Weights,
     x: Float[Tensor, "batch input"],
     items: Float[Tensor, "batch slot width"],
     relations: Float[Tensor, "batch query slot width"],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The output and both memories after one more input."""
+) -> tuple[Tensor, Tensor]:
+    """Both memories after one more input."""
     left, right = w.left(x), w.right(x)
     items = seen = _written(w, items, left, right)
     if w.address is not None:
@@ -63,7 +63,7 @@ def literal_step(
     if w.transfer is not None:
         flat = rearrange(relations, "b query slot width -> b (query slot) width")
         items = items + w.blends[2] * (w.transfer.weight @ flat + w.transfer.bias[:, None])
-    return distilled(w, relations), items, relations
+    return items, relations
 
 
 def _written(w: Weights, items: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -81,6 +81,14 @@ def distilled(
 ) -> Float[Tensor, "batch output"]:
     """The output that the relational memory gives."""
     return w.output(w.distil(relations.flatten(2)).flatten(1))
+
+
+def literal_step(
+    w: Weights, x: Float[Tensor, "batch input"], items: Tensor, relations: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output and both memories after one more input."""
+    items, relations = literal_update(w, x, items, relations)
+    return distilled(w, relations), items, relations
 
 
 def literal(

@@ -65,13 +65,13 @@ def attend(
     return (matches[..., None] * values[:, None, :, None, :]).sum(2)
 
 
-def literal_step(
+def literal_update(
     w: Weights,
     x: Float[Tensor, "batch input"],
     items: Float[Tensor, "batch width depth"],
     relations: Float[Tensor, "batch query width depth"],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The output and both memories after one more input."""
+) -> tuple[Tensor, Tensor]:
+    """Both memories after one more input."""
     left, right = chain(w.left, x), chain(w.right, x)
     items = seen = _written(w, items, left)
     if w.address:
@@ -84,8 +84,7 @@ def literal_step(
     if w.transfer is not None:
         flat = rearrange(related, "b query width depth -> b depth (query width)")
         items = items + w.blends[2] * w.transfer(flat)
-    relations = w.blends[0] * relations + related
-    return answered(w, relations), items, relations
+    return items, w.blends[0] * relations + related
 
 
 def _written(w: Weights, items: Tensor, left: Tensor) -> Tensor:
@@ -105,6 +104,14 @@ def answered(
     hidden = w.bottleneck(w.distil(relations.flatten(2)).flatten(1))
     first, second, last = w.head
     return last(second(first(hidden).relu()).relu())
+
+
+def literal_step(
+    w: Weights, x: Float[Tensor, "batch input"], items: Tensor, relations: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The answer and both memories after one more input."""
+    items, relations = literal_update(w, x, items, relations)
+    return answered(w, relations), items, relations
 
 
 def literal(

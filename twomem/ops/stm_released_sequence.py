@@ -31,26 +31,34 @@ def loop(
     added, precise = [], items.dtype
     time = heard.left.shape[1]
     kept = rel.powers(w.blends[0] * relations.new_ones(()), time)[:, None]
-    reads = None
-    if heard.address is not None:
-        reads = kept[:time] * rel.read_values(relations, heard.address, heard.right)
-        image = heard.right @ w.project.weight.mT
+    reads = _first_reads(heard, relations)
+    if reads is not None:
+        reads = kept[:time] * reads
+    cue = heard.right @ (w.blends[1] * w.project.weight).mT
     for t in range(time):
         written = _write(w, heard, t, items)
         scores = (w.project(written)).to(precise)
         if reads is not None:
-            scores = scores + w.blends[1] * reads[:, 0, :, None] * image[:, t, None]
+            scores = scores + reads[:, 0, :, None] * cue[:, t, None]
         normal = layer_norm(scores, scores.shape[1:], w.norm_gain, w.norm_bias)
         new = rel.factors(normal.mT.contiguous())
         added.append(new)
         if w.transfer is not None:
-            moved = new.values.mT @ rel.low_rank(new.matches, w.transfer.weight)
-            written = written + w.blends[2] * (moved + w.transfer.bias)
-        if reads is not None:
+            image = rel.low_rank(new.matches, w.transfer.weight)
+            moved = (w.blends[2] * new.values).mT @ image
+            written = written + moved + w.blends[2] * w.transfer.bias
+        if reads is not None and heard.address is not None:
             later = heard.address[:, t + 1 :], heard.right[:, t + 1 :]
             reads = reads[:, 1:] + kept[: time - t - 1] * rel.push_values(new, *later)
         items = unless_ended(lengths, t, written, items)
     return added, items
+
+
+def _first_reads(heard: Heard, relations: Tensor) -> Tensor | None:
+    """What every step would read of the memory as it is before the first; none if reads are off."""
+    if heard.address is None:
+        return None
+    return rel.read_values(relations, heard.address, heard.right)
 
 
 def _write(w: Weights, heard: Heard, t: int, items: Tensor) -> Tensor:
@@ -63,7 +71,7 @@ def _write(w: Weights, heard: Heard, t: int, items: Tensor) -> Tensor:
     return take * written.tanh() + keep * items
 
 
-FORM = Form(hear, loop, answered, fade=lambda w: (w.blends[0], 1.0))
+FORM = Form(hear, loop, answered, keep=lambda w: w.blends[0])
 
 
 def sequence(

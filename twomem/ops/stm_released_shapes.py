@@ -92,7 +92,7 @@ def check_names(
             )
     for name in tensors:
         if name not in own and not name.startswith(ignored or ("\0",)):
-            learned = name.startswith("alpha") or name.startswith("input_projector3")
+            learned = name.startswith(("alpha", "input_projector3"))
             hint = "; it holds a learned blend: tell None for it" if learned else ""
             raise BadFile(f"a released STM so described has no tensor {name!r}{hint}")
     for name in own:

@@ -8,6 +8,7 @@ all memories in one product. G1 is linear, so its image of the relational memory
 
 from collections.abc import Sequence
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import layer_norm
@@ -30,33 +31,38 @@ def loop(
     w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
 ) -> tuple[list[rel.Factors], Tensor]:
     """Runs the recurrence: what each step adds to the relational memory, and the item memory."""
-    turned, added = items.mT, []
-    precise = items.dtype
-    moved = None
-    if w.transfer is not None:
-        moved = (relations.flatten(1, 2).mT @ w.transfer.weight.mT).to(precise)
-    reads = _first_reads(w, heard, relations)
+    turned, added, precise = items.mT, [], items.dtype
+    moved, reads = _moved(w, relations), _first_reads(heard, relations)
+    cue = w.blends[1] * heard.right
     for t in range(heard.left.shape[1]):
         written = _write(w, heard, t, turned)
         scores = (written @ w.project.mT).to(precise)
         if reads is not None:
             image = reads[:, 0].to(precise) @ w.project.mT
-            scores = scores + w.blends[1] * heard.right[:, t, :, None] * image[:, None]
-        normal = layer_norm(scores.mT, scores.shape[1:2]) * w.norm_gain + w.norm_bias
-        new = rel.factors(normal)
+            scores = scores + cue[:, t, :, None] * image[:, None]
+        normal = layer_norm(scores.mT, scores.shape[1:2])
+        new = rel.factors(torch.addcmul(w.norm_bias, normal, w.norm_gain), w.blends[0])
         added.append(new)
-        if w.transfer is not None:
+        if moved is not None and w.transfer is not None:
             image = rel.low_rank(new.matches, w.transfer.weight)
-            moved = moved + w.blends[0] * (new.values.mT @ image)
-            written = written + w.blends[2] * (moved + w.transfer.bias)
-        if reads is not None:
+            moved = moved + (w.blends[2] * new.values).mT @ image
+            written = written + moved
+        if reads is not None and heard.address is not None:
             later = heard.address[:, t + 1 :], heard.right[:, t + 1 :]
-            reads = reads[:, 1:] + w.blends[0] * rel.push_keys(new, *later)
+            reads = reads[:, 1:] + rel.push_keys(new, *later)
         turned = unless_ended(lengths, t, written, turned)
     return added, turned.mT
 
 
-def _first_reads(w: Weights, heard: Heard, relations: Tensor) -> Tensor | None:
+def _moved(w: Weights, relations: Tensor) -> Tensor | None:
+    """What the transfer adds of the memory as it is before the first step; none if it is off."""
+    if w.transfer is None:
+        return None
+    image = (relations.flatten(1, 2).mT @ w.transfer.weight.mT).to(relations.dtype)
+    return w.blends[2] * (image + w.transfer.bias)
+
+
+def _first_reads(heard: Heard, relations: Tensor) -> Tensor | None:
     """What every step reads of the memory as it is before the first; none if reads are off."""
     if heard.address is None:
         return None
@@ -73,7 +79,7 @@ def _write(w: Weights, heard: Heard, t: int, turned: Tensor) -> Tensor:
     return take * written + keep * turned
 
 
-FORM = Form(hear, loop, distilled, fade=lambda w: (1.0, w.blends[0]))
+FORM = Form(hear, loop, distilled, keep=lambda _w: 1.0)
 
 
 def sequence(

@@ -30,8 +30,8 @@ class Form(NamedTuple):
     """The recurrence: what each step adds to the relational memory, and the last item memory."""
     answer: Callable[[Any, Tensor], Tensor]
     """From weights and a relational memory, the output."""
-    fade: Callable[[Any], tuple[Blend, Blend]]
-    """By what the relational memory is multiplied at each step, and by what its new relations."""
+    keep: Callable[[Any], Blend]
+    """By what the relational memory is multiplied at each step."""
 
 
 def unless_ended(lengths: Tensor | None, t: int, new: Tensor, old: Tensor) -> Tensor:
@@ -71,8 +71,7 @@ def _chunk(
 ) -> tuple[list[Tensor], Tensor, Tensor]:
     """The relational memory after each of `steps`, and both memories at the end."""
     relations, one = rel.shared(relations), relations.new_ones(())
-    keep, gain = form.fade(weights)
-    decay = rel.Decay(keep * one, gain * one, lengths, len(xs))
+    decay = rel.Decay(form.keep(weights) * one, lengths, len(xs))
     heard = form.hear(weights, xs)
     added, items = form.loop(weights, heard, rel.shared(items), relations, lengths)
     wanted, relations = rel.memories(relations, added, decay, steps)

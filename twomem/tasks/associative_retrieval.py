@@ -94,3 +94,8 @@ class AssociativeRetrieval(Task):
         answer = torch.zeros(*inputs.shape[:2], DIGITS, device=inputs.device)
         answer[-1] = (found[..., None] * behind).sum(0)
         return 20 * answer
+
+    def labels(self, inputs: Float[Tensor, "time input"]) -> list[str]:
+        """Letters, digits and the question mark."""
+        names = [*map(chr, range(ord("a"), ord("a") + LETTERS)), *map(str, range(DIGITS)), "?"]
+        return [names[i] for i in inputs.argmax(-1).tolist()]

@@ -11,8 +11,6 @@ All sequences of a batch have one length, drawn evenly from `shortest` to `longe
 read nothing gets half of the bits wrong: `bits * mean length / 2` errors in a sequence.
 """
 
-from typing import Self
-
 import torch
 from jaxtyping import Float
 from pydantic import model_validator
@@ -34,7 +32,7 @@ class Copy(Task):
     """Length of the longest sequence, itself included."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _ordered(self) -> "Copy":
         if self.shortest > self.longest:
             raise ValueError(f"shortest is {self.shortest}, above longest, {self.longest}")
         return self
@@ -105,3 +103,8 @@ class Copy(Task):
         answer = torch.zeros(*inputs.shape[:2], self.bits, device=inputs.device)
         answer[length + 2 :] = 2 * inputs[1 : length + 1, :, : self.bits] - 1
         return 20 * answer
+
+    def labels(self, inputs: Float[Tensor, "time input"]) -> list[str]:
+        """The marks, and a number for each symbol."""
+        length = (len(inputs) - 2) // 2
+        return ["<", *(str(i + 1) for i in range(length)), ">", *["."] * length]

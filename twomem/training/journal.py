@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from twomem.training.files import said_plainly, write_whole
 
@@ -16,7 +16,7 @@ class Journal:
     def __init__(self, folder: Path, step: int) -> None:
         """Opens the journal of `folder` as it was at `step`."""
         self._path = folder / "measurements.jsonl"
-        kept = [line for line in _lines(self._path) if line["step"] <= step]
+        kept = [line for line in read(folder) if line["step"] <= step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         write_whole(self._path, text.encode())
         last = kept[-1] if kept else {}
@@ -33,7 +33,7 @@ class Journal:
                 if name != "step":
                     self._board.add_scalar(name, value, measurement["step"])
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Journal":
         """Is open already."""
         return self
 
@@ -48,9 +48,9 @@ class Journal:
             self._board.close()
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """The lines that are whole: a killed writer may leave the last one cut."""
-    found = []
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The measurements of a run that are whole: a killed writer may leave the last one cut."""
+    found, path = [], folder / "measurements.jsonl"
     for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
         try:
             value = json.loads(line)

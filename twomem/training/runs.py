@@ -11,7 +11,6 @@ runs/copy/stm/1f0c2a9b/
 ```
 """
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ import torch
 
 from twomem import models, tasks
 from twomem.core.catalogue import reload
+from twomem.core.config import guess
 from twomem.core.errors import BadFile, SettingsError
 from twomem.core.experiment import Experiment
 from twomem.core.train import Train
@@ -68,6 +68,9 @@ def run(
         BadFile: a file of the folder is damaged beyond use.
     """
     hooks = hooks or Hooks()
+    known = experiment.task.perfect
+    for name in experiment.train.stop_at.keys() - known.keys():
+        raise SettingsError(f"{experiment.task.name} has no score {name!r}: {guess(name, known)}")
     with said_plainly(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with only_one(folder), Stop() as stop:
@@ -88,7 +91,9 @@ def _train(training: Training, folder: Path, journal: Journal, stop: Stop, hooks
     def seconds() -> float:
         return before + time.perf_counter() - started
 
-    while training.step < how.steps and not stop.asked and not _reached(how, scores):
+    while (
+        training.step < how.steps and not stop.asked and not _reached(training.experiment, scores)
+    ):
         loss = training.update()
         hooks.step(training.step, loss)
         if training.step % how.report_every == 0 or training.step == how.steps:
@@ -99,7 +104,7 @@ def _train(training: Training, folder: Path, journal: Journal, stop: Stop, hooks
         if training.step % how.save_every == 0:
             _save(training, folder)
             saved = training.step
-    done = training.step >= how.steps or _reached(how, scores)
+    done = training.step >= how.steps or _reached(training.experiment, scores)
     if training.step > saved:
         _save(training, folder)
     if done:
@@ -108,10 +113,12 @@ def _train(training: Training, folder: Path, journal: Journal, stop: Stop, hooks
     return Outcome(folder, training.step, done, scores, seconds())
 
 
-def _reached(how: Train, scores: dict[str, float]) -> bool:
-    """Whether every score at which to stop is as high as wanted."""
-    return bool(how.stop_at) and all(
-        scores.get(name, float("-inf")) >= wanted for name, wanted in how.stop_at.items()
+def _reached(experiment: Experiment, scores: dict[str, float]) -> bool:
+    """Whether every score at which to stop is as near to perfect as wanted."""
+    perfect, goals = experiment.task.perfect, experiment.train.stop_at
+    return bool(goals and scores) and all(
+        abs(perfect[name] - scores[name]) <= abs(perfect[name] - goal)
+        for name, goal in goals.items()
     )
 
 
@@ -144,6 +151,16 @@ def _differences(one: Any, other: Any, place: str = "") -> list[str]:
     return [] if one == other else [place.removeprefix(".")]
 
 
+def from_settings(saved: dict[str, Any]) -> Experiment:
+    """Makes again the experiment that `Experiment.settings` described."""
+    saved = dict(saved)
+    return Experiment(
+        task=reload(tasks, saved.pop("task", None)),
+        model=reload(models, saved.pop("model", None)),
+        **{**saved, "train": Train(**saved.get("train", {}))},
+    )
+
+
 def read_experiment(path: Path) -> Experiment:
     """Reads what `run` wrote.
 
@@ -152,22 +169,6 @@ def read_experiment(path: Path) -> Experiment:
     """
     saved = read_json(path)
     try:
-        return Experiment(
-            task=reload(tasks, saved.pop("task", None)),
-            model=reload(models, saved.pop("model", None)),
-            **{**saved, "train": Train(**saved.get("train", {}))},
-        )
+        return from_settings(saved)
     except (SettingsError, LookupError, TypeError) as error:
         raise BadFile(f"{path}: {error}") from None
-
-
-def measurements(folder: Path) -> list[dict[str, Any]]:
-    """The measurements of a run, a cut last line left out."""
-    lines = []
-    path = folder / "measurements.jsonl"
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            break
-    return lines

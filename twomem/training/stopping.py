@@ -3,7 +3,7 @@
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -16,7 +16,7 @@ class Stop:
         self.asked = False
         self._before: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Stop":
         """Listens."""
         if threading.current_thread() is threading.main_thread():
             self._before = {each: signal.signal(each, self._heard) for each in _SIGNALS}

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twomem import models
+from twomem import models, tasks
 from twomem.core.catalogue import reload
 from twomem.core.errors import BadFile, SettingsError
 from twomem.core.memory import Memory
+from twomem.core.model import ModelConfig
 from twomem.core.task import Task
 from twomem.training import checkpoints
 from twomem.training.files import read_json, read_tensors
@@ -18,6 +19,7 @@ class Trained(NamedTuple):
     """A model with its weights, and what it was trained on if that is known."""
 
     model: Memory[Any]
+    config: ModelConfig
     task: Task | None
     seed: int
     step: int | None
@@ -38,20 +40,46 @@ def load(folder: Path) -> Trained:
         task = experiment.task
         model = experiment.model.build(task.input_size, task.output_size)
         step = _fill(model, folder)
-        return Trained(model.eval(), task, experiment.seed, step)
+        return Trained(model.eval(), experiment.model, task, experiment.seed, step)
     if (folder / "config.json").exists():
-        model = from_config(read_json(folder / "config.json"), folder / "config.json")
+        config, sizes = _from_config(folder / "config.json")
+        try:
+            model = config.build(*sizes)
+        except (TypeError, ValueError) as error:
+            raise BadFile(f"{folder / 'config.json'} does not describe a model: {error}") from None
         _fill(model, folder)
-        return Trained(model.eval(), None, 0, None)
+        return Trained(model.eval(), config, None, 0, None)
     raise BadFile(f"{folder} holds neither experiment.json nor config.json: it is not a run")
 
 
-def from_config(config: dict[str, Any], path: Path) -> Memory[Any]:
-    """Makes the model that a `config.json` describes."""
+def task_for(trained: Trained, name: str | None, settings: dict[str, Any]) -> Task:
+    """The task of that name, or the one that the model was trained on.
+
+    Raises:
+        SettingsError: neither is known, or the task has other widths than the model.
+    """
+    if name is None and settings and trained.task is not None:
+        name, settings = trained.task.name, {**dict(trained.task), **settings}
+    task = trained.task if name is None else tasks.load(name, **settings)
+    if task is None:
+        raise SettingsError("these weights do not say their task: name one with --task")
+    model = trained.model
+    if (model.input_size, model.output_size) != (task.input_size, task.output_size):
+        raise SettingsError(
+            f"{task.name} has inputs of {task.input_size} and answers of {task.output_size}; "
+            f"this model reads {model.input_size} and answers {model.output_size}"
+        )
+    return task
+
+
+def _from_config(path: Path) -> tuple[ModelConfig, tuple[int, int]]:
+    """The settings and widths that a `config.json` holds."""
+    saved = read_json(path)
     try:
-        sizes = config["input_size"], config["output_size"]
-        return reload(models, config["model"]).build(*sizes)
-    except (KeyError, SettingsError, LookupError, TypeError, ValueError) as error:
+        return reload(models, saved["model"]), (saved["input_size"], saved["output_size"])
+    except KeyError as error:
+        raise BadFile(f"{path} does not describe a model: it has no {error}") from None
+    except (SettingsError, LookupError) as error:
         raise BadFile(f"{path} does not describe a model: {error}") from None
 
 
