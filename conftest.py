@@ -13,7 +13,9 @@ torch.set_num_threads(1)
 
 # the Python blocks of the README and of the docs are tests
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md"]
+    parsers=[PythonCodeBlockParser()],
+    patterns=["README.md", "docs/*.md"],
+    fixtures=["strict_numbers"],
 ).pytest()
 
 

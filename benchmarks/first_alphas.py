@@ -35,7 +35,7 @@ HOW: dict[str, Any] = {
 }
 TASKS: dict[str, dict[str, Any]] = {
     "associative_retrieval": {
-        "settings": {"pairs": 3},
+        "settings": {"pairs": 3, "embedding": 32},
         "model": {"width": 32, "queries": 1, "distilled": 32},
         "how": {**HOW, "steps": 3000, "stop_at": {"accuracy": 99.0}},
         "score": "accuracy",

@@ -99,7 +99,7 @@ def test_the_sound_model_keeps_the_contract():
 @pytest.mark.parametrize(
     ("fault", "check", "says"),
     [
-        (KeepsItsState, lambda m, xs: check_steps(m, xs), "a sequence against its steps"),
+        (KeepsItsState, check_steps, "a sequence against its steps"),
         (KeepsItsState, lambda m, xs: check_cut(m, xs, 2), "cut at 2"),
         (KeepsItsState, lambda m, xs: check_restart(m, xs, 2), "before the restart"),
         (MixesRows, check_rows, "row 0"),

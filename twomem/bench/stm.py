@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from twomem import models
 from twomem.ops import stm, stm_released
@@ -24,11 +25,10 @@ class Shape(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """A forward and backward pass, and who makes it."""
+    """A forward and backward pass, and the parameters whose gradients it makes."""
 
-    model: str
-    form: str
     run: Callable[[], None]
+    parameters: list[nn.Parameter]
 
 
 _LITERAL: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -63,4 +63,4 @@ def make(model_name: str, form: str, shape: Shape, seed: int = 0) -> Pass:
         model.zero_grad(set_to_none=True)
         forward().square().sum().backward()
 
-    return Pass(model_name, form, run)
+    return Pass(run, list(model.parameters()))

@@ -67,6 +67,7 @@ def _blend(word: str) -> float | None:
 
 def _load(path: Path) -> dict[str, Any]:
     """Reads the pickle without running anything that is in it."""
+    import warnings
     from pickle import UnpicklingError
     from zipfile import BadZipFile
 
@@ -75,7 +76,10 @@ def _load(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadFile(f"there is no file {path}")
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            # what an old pickle makes torch remark is said below, in a sentence
+            warnings.simplefilter("ignore")
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError:
         raise BadFile(f"{path} is not a checkpoint of tensors alone, and is not opened") from None
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, BadZipFile):

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twomem.commands.output import document, settings_line, table
+from twomem.commands.output import document, in_line, table
 
 
 def list_command(
@@ -26,12 +26,13 @@ def list_command(
     if not found:
         print(f"there are no {what} yet")
         return
-    columns = list(found[0])
+    # settings are wide, and the JSON has them
+    columns = [name for name in found[0] if name != "settings"]
     table(what, columns, [[_shown(each[column]) for column in columns] for each in found])
 
 
 def _shown(value: Any) -> Any:
-    return settings_line(value) if isinstance(value, dict) else value
+    return in_line(value) if isinstance(value, dict) else value
 
 
 def _summary(kind: type) -> str:

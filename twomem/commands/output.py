@@ -44,7 +44,8 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     drawn = Table(title=title, title_justify="left")
     for i, name in enumerate(columns):
         numeric = all(isinstance(row[i], int | float) for row in rows)
-        drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        justify = "right" if numeric else "left"
+        drawn.add_column(name, justify=justify, overflow="fold", no_wrap=i == 0)
     for row in rows:
         drawn.add_row(*map(show, row))
     Console().print(drawn)
@@ -59,9 +60,9 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def settings_line(settings: Mapping[str, Any]) -> str:
-    """Settings in one line."""
-    return " ".join(f"{name}={value}" for name, value in settings.items() if name != "name")
+def in_line(values: Mapping[str, Any]) -> str:
+    """A table of values in one line."""
+    return " ".join(f"{name} {show(value)}" for name, value in values.items())
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """What every task is: sequences, a loss, a score, and proof that it can be solved."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
+from pydantic import Field
 from torch import Tensor
 
 from twomem.core.config import SEEDS, Named
@@ -41,6 +42,9 @@ class Batch(NamedTuple):
 
 class Task(Named, ABC):
     """A family of sequences, with the widths that a model needs."""
+
+    embedding: Annotated[int, Field(ge=0)] = 0
+    """Width to which symbols are embedded before a model reads them; they are read as is if 0."""
 
     @property
     @abstractmethod

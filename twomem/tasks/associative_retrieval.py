@@ -31,6 +31,8 @@ class AssociativeRetrieval(Task):
 
     pairs: Annotated[int, Field(ge=1, le=LETTERS)] = 14
     """Pairs of a letter and a digit."""
+    embedding: Annotated[int, Field(ge=0)] = 100
+    """Width to which symbols are embedded before a model reads them; they are read as is if 0."""
 
     @property
     def input_size(self) -> int:

@@ -133,10 +133,16 @@ def _settle(experiment: Experiment, folder: Path) -> None:
     path = folder / "experiment.json"
     wanted = experiment.settings()
     if path.exists():
-        differ = _differences(read_experiment(path).settings(), wanted)
+        held = read_experiment(path)
+        differ = _differences(held.settings(), wanted)
         if set(differ) - {"train.steps"}:
             raise SettingsError(
                 f"{folder} holds another experiment ({', '.join(differ)}): choose another folder"
+            )
+        if held.train.steps > experiment.train.steps:
+            raise SettingsError(
+                f"{folder} holds a run of {held.train.steps} updates, which cannot become one of "
+                f"{experiment.train.steps}: choose another folder"
             )
         if not differ:
             return

@@ -24,7 +24,7 @@ class Training:
         self.experiment, self.device, self.step = experiment, torch.device(device), 0
         task = experiment.task
         torch.manual_seed(experiment.seed)
-        self.model: Memory[Any] = experiment.model.build(task.input_size, task.output_size)
+        self.model: Memory[Any] = experiment.build()
         self.model.to(self.device)
         self.generator = task.generator(experiment.seed, self.device)
         self.optimizer = make_optimizer(experiment.train, self.model)

@@ -1,5 +1,6 @@
 """Finds the model in a folder: a run, an exported model, or a converted one."""
 
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ class Trained(NamedTuple):
 
 
 def load(folder: Path) -> Trained:
-    """Loads the weights of a folder: `model.safetensors`, or else its newest whole checkpoint.
+    """Loads the weights of a folder: its newest whole checkpoint, or else `model.safetensors`.
 
     Beside them stands `experiment.json` (a run) or `config.json` (a converted model).
 
@@ -37,10 +38,9 @@ def load(folder: Path) -> Trained:
         raise BadFile(f"{folder} is not a folder: name a run, or a folder with model.safetensors")
     if (folder / "experiment.json").exists():
         experiment = read_experiment(folder / "experiment.json")
-        task = experiment.task
-        model = experiment.model.build(task.input_size, task.output_size)
+        model = experiment.build()
         step = _fill(model, folder)
-        return Trained(model.eval(), experiment.model, task, experiment.seed, step)
+        return Trained(model.eval(), experiment.model, experiment.task, experiment.seed, step)
     if (folder / "config.json").exists():
         config, sizes = _from_config(folder / "config.json")
         try:
@@ -85,17 +85,14 @@ def _from_config(path: Path) -> tuple[ModelConfig, tuple[int, int]]:
 
 def _fill(model: Memory[Any], folder: Path) -> int | None:
     """Fills in the weights; returns the update they are from, if that is known."""
-    path = folder / "model.safetensors"
-    step = None
-    if path.exists():
+    path, step = folder / "model.safetensors", None
+    found = checkpoints.read_newest(folder / "checkpoints", _warn)
+    if found is not None:
+        step, tensors = found.step, found.parameters
+    elif path.exists():
         tensors = read_tensors(path)
     else:
-        found = checkpoints.read_newest(folder / "checkpoints", _refuse)
-        if found is None:
-            raise BadFile(
-                f"{folder} has no weights yet: neither model.safetensors nor a checkpoint"
-            )
-        step, tensors = found.step, found.parameters
+        raise BadFile(f"{folder} has no weights yet: neither a checkpoint nor model.safetensors")
     dtypes = {each.dtype for each in tensors.values() if each.is_floating_point()}
     if len(dtypes) == 1:
         model.to(dtypes.pop())
@@ -103,7 +100,5 @@ def _fill(model: Memory[Any], folder: Path) -> int | None:
     return step
 
 
-def _refuse(sentence: str) -> None:
-    import warnings
-
+def _warn(sentence: str) -> None:
     warnings.warn(sentence, stacklevel=2)
