@@ -35,9 +35,9 @@ HOW: dict[str, Any] = {
 }
 TASKS: dict[str, dict[str, Any]] = {
     "associative_retrieval": {
-        "settings": {"pairs": 3, "embedding": 32},
+        "settings": {"pairs": 2, "embedding": 32},
         "model": {"width": 32, "queries": 1, "distilled": 32},
-        "how": {**HOW, "steps": 3000, "stop_at": {"accuracy": 99.0}},
+        "how": {**HOW, "steps": 2000, "stop_at": {"accuracy": 99.0}},
         "score": "accuracy",
     },
     "copy": {

@@ -12,10 +12,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten_with_path
 
 
-def size(what: str, value: int | None) -> None:
+def size(what: str, value: int) -> None:
     """A width is a whole number, at least one."""
-    if value is None:
-        return
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"the {what} size is a whole number, not {value!r}")
     if value < 1:
@@ -37,7 +35,7 @@ def inputs(memory: nn.Module, xs: Any, axes: tuple[str, ...]) -> None:
     own = next(memory.parameters(), None)
     if own is None:
         return
-    if xs.dtype != own.dtype and not (_autocast(xs) and xs.is_floating_point()):
+    if xs.dtype != own.dtype and not _autocast_converts(xs, own):
         raise TypeError(
             f"the input is {xs.dtype} and the model {own.dtype}: convert one with .to(dtype)"
         )
@@ -45,8 +43,10 @@ def inputs(memory: nn.Module, xs: Any, axes: tuple[str, ...]) -> None:
         raise ValueError(f"the input is on {xs.device} and the model on {own.device}")
 
 
-def _autocast(xs: Tensor) -> bool:
-    return torch.is_autocast_enabled(xs.device.type)
+def _autocast_converts(xs: Tensor, own: Tensor) -> bool:
+    """Whether autocast brings both to one dtype; it leaves double precision as it is."""
+    narrow = {torch.float32, torch.float16, torch.bfloat16}
+    return torch.is_autocast_enabled(xs.device.type) and {xs.dtype, own.dtype} <= narrow
 
 
 def state(memory: nn.Module, given: Any, own: Any, batch: int) -> None:
@@ -77,11 +77,19 @@ def _state_part(name: str, leaf: Any, fresh: Tensor, batch: int) -> None:
         raise ValueError(f"state{name} is on {leaf.device} and the model on {fresh.device}")
 
 
+def _marks(what: str, needed: str, given: Any) -> Tensor:
+    """The tensor that was meant."""
+    try:
+        return torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{what} is a {type(given).__name__}; {needed} is needed") from None
+
+
 def asked_steps(asked: Any, time: int) -> list[int]:
     """The steps marked in `asked`, all if there are no marks."""
     if asked is None:
         return list(range(time))
-    asked = torch.as_tensor(asked)
+    asked = _marks("asked", "a boolean mark for each step", asked)
     if asked.dtype != torch.bool:
         raise TypeError(f"asked is {asked.dtype}; a boolean mark for each step is needed")
     if tuple(asked.shape) != (time,):
@@ -99,7 +107,7 @@ def lengths(
     """A whole number from 1 to `time` for each row, on `device`; none if all rows are full."""
     if given is None:
         return None
-    given = torch.as_tensor(given)
+    given = _marks("lengths", "a tensor of whole numbers", given)
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"lengths are {given.dtype}; whole numbers are needed")
     if tuple(given.shape) != (batch,):
@@ -115,7 +123,7 @@ def restarts(given: Any, time: int, batch: int, device: torch.device) -> Tensor 
     """A boolean mark for each step and row, on `device`."""
     if given is None:
         return None
-    given = torch.as_tensor(given)
+    given = _marks("restarts", "a boolean mark for each step and row", given)
     if given.dtype != torch.bool:
         raise TypeError(f"restarts are {given.dtype}; a boolean mark per step and row is needed")
     if tuple(given.shape) != (time, batch):

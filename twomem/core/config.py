@@ -4,17 +4,30 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from twomem.core.errors import SettingsError
 
-Size = Annotated[int, Field(ge=1)]
+
+def _no_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a whole number is needed")  # noqa: TRY004 pydantic hears this kind
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_truth_value)]
+"""A whole number; true and false are none, although Python counts them among its integers."""
+
+Size = Annotated[Whole, Field(ge=1)]
 """A number of things, at least one."""
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""A number that is neither infinite nor NaN."""
 
 SEEDS = 2**31
 """Seeds are below this: each means two streams, and generators know 32 bits."""
 
-Seed = Annotated[int, Field(ge=0, lt=SEEDS)]
+Seed = Annotated[Whole, Field(ge=0, lt=SEEDS)]
 """The seed of everything random in a run."""
 
 

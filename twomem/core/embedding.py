@@ -19,8 +19,9 @@ class Embedded(Memory[Any]):
 
     def __init__(self, symbols: int, memory: Memory[Any]) -> None:
         """Puts fresh vectors for `symbols` symbols before a memory."""
-        super().__init__(symbols, memory.output_size)
         assert memory.input_size is not None
+        assert memory.output_size is not None
+        super().__init__(symbols, memory.output_size)
         self.embed = nn.Linear(symbols, memory.input_size, bias=False)
         nn.init.normal_(self.embed.weight)
         self.memory = memory

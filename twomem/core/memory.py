@@ -42,12 +42,18 @@ class Memory(nn.Module, ABC, Generic[State]):
     with a faster way to read a sequence overrides `read`, and nothing else.
     """
 
-    def __init__(self, input_size: int | None = None, output_size: int | None = None) -> None:
-        """Notes the widths of inputs and outputs, against which inputs are checked."""
+    input_size: int | None = None
+    """Width of an input, against which inputs are checked; any width if a memory says none."""
+    output_size: int | None = None
+    """Width of an answer."""
+
+    def __init__(self, *sizes: int) -> None:
+        """Notes the widths of inputs and outputs, if both are given."""
         super().__init__()
-        for what, size in (("input", input_size), ("output", output_size)):
-            checks.size(what, size)
-        self.input_size, self.output_size = input_size, output_size
+        if sizes:
+            self.input_size, self.output_size = sizes
+            checks.size("input", self.input_size)
+            checks.size("output", self.output_size)
 
     @abstractmethod
     def initial_state(self, batch: int) -> State:

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 
-from twomem.core.config import SEEDS, Named
+from twomem.core.config import SEEDS, Named, Whole
 
 
 class Batch(NamedTuple):
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
 class Task(Named, ABC):
     """A family of sequences, with the widths that a model needs."""
 
-    embedding: Annotated[int, Field(ge=0)] = 0
+    embedding: Annotated[Whole, Field(ge=0)] = 0
     """Width to which symbols are embedded before a model reads them; they are read as is if 0."""
 
     @property

@@ -18,8 +18,8 @@ from twomem.core.config import Size
 from twomem.core.memory import Memory, restart
 from twomem.core.model import ModelConfig
 
-_PARTS = ("weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0")
-"""PyTorch's names for W, b, U and c."""
+_PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+"""PyTorch's names for W, U, b and c."""
 
 
 class LSTMConfig(ModelConfig):
@@ -58,7 +58,8 @@ class LSTM(Memory[LSTMState]):
         """Makes fresh parameters from the global random generator."""
         super().__init__(input_size, output_size)
         self.config = config = LSTMConfig.of(config, settings)
-        self.lstm = nn.LSTM(input_size, config.hidden)
+        # not nn.LSTM itself, around which the compiler breaks a step in two
+        self.lstm = nn.RNNBase("LSTM", input_size, config.hidden)
         self.output = nn.Linear(config.hidden, output_size)
         self.first_hidden = nn.Parameter(torch.zeros(config.hidden))
         self.first_cell = nn.Parameter(torch.zeros(config.hidden))
@@ -72,9 +73,8 @@ class LSTM(Memory[LSTMState]):
     ) -> tuple[Float[Tensor, "batch output"], LSTMState]:
         """Reads one input by the formula, which compiles whole; `read` is PyTorch's own."""
         hidden, cell = self.checked(x, state)
-        own = {name: self.lstm.get_parameter(name) for name in _PARTS}
-        heard = linear(x, own["weight_ih_l0"], own["bias_ih_l0"])
-        heard = heard + linear(hidden, own["weight_hh_l0"], own["bias_hh_l0"])
+        of_input, of_hidden, input_bias, hidden_bias = self._weights()
+        heard = linear(x, of_input, input_bias) + linear(hidden, of_hidden, hidden_bias)
         take, keep, new, show = heard.to(cell.dtype).chunk(4, dim=1)
         cell = keep.sigmoid() * cell + take.sigmoid() * new.tanh()
         hidden = show.sigmoid() * cell.tanh()
@@ -91,10 +91,19 @@ class LSTM(Memory[LSTMState]):
         ends = {len(xs)} if lengths is None else {*lengths.tolist(), len(xs)} - {0}
         hiddens, start = [], 0
         for stop in sorted(ends):
-            first = tuple(part[None].contiguous() for part in state)
-            hidden, last = self.lstm(xs[start:stop], first)
-            new = LSTMState(*(part[0].to(old.dtype) for part, old in zip(last, state, strict=True)))
+            hidden, new = self._run(xs[start:stop], state)
             state = new if lengths is None else restart(state, lengths > start, new)
             hiddens.append(hidden)
             start = stop
         return self.output(torch.cat(hiddens)[steps]), state
+
+    def _run(self, xs: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        """One call of PyTorch's own LSTM."""
+        first = [part[None].contiguous() for part in state]
+        layers, dropout = 1, 0.0
+        how = (True, layers, dropout, self.training, False, False)
+        hiddens, *last = torch.lstm(xs, first, self._weights(), *how)
+        return hiddens, LSTMState(*(part[0].to(state.cell.dtype) for part in last))
+
+    def _weights(self) -> list[Tensor]:
+        return [self.lstm.get_parameter(name) for name in _PARTS]

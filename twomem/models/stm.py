@@ -30,7 +30,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from twomem.core.config import Size
+from twomem.core.config import Finite, Size
 from twomem.core.memory import Memory
 from twomem.core.model import ModelConfig
 from twomem.ops.stm import Weights
@@ -54,9 +54,9 @@ class STMConfig(ModelConfig):
     """Whether the item memory is gated; without, inputs are added to it."""
     transfer: bool = True
     """Whether relations flow back into the item memory."""
-    alphas: tuple[float | None, float | None, float | None] = (None, None, None)
+    alphas: tuple[Finite | None, Finite | None, Finite | None] = (None, None, None)
     """A number fixes a blend, none learns it."""
-    first_alphas: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    first_alphas: tuple[Finite, Finite, Finite] = (1.0, 0.0, 0.0)
     """Where learned blends start."""
 
     def build(self, input_size: int, output_size: int) -> "STM":
@@ -124,7 +124,8 @@ class STM(Memory[STMState]):
         self, x: Float[Tensor, "batch input"], state: STMState | None = None
     ) -> tuple[Float[Tensor, "batch output"], STMState]:
         """Reads one input; returns the output and the next state."""
-        ys, state = self.read(x[None], self.checked(x, state), [0], None)
+        state = self.checked(x, state)
+        ys, state = self.read(x[None], state, [0], None)
         return ys[0], state
 
     def read(

@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from twomem.core.config import Size
+from twomem.core.config import Finite, Size, Whole
 from twomem.core.memory import Memory
 from twomem.core.model import ModelConfig
 from twomem.ops.stm_released import Weights
@@ -48,11 +48,11 @@ class STMReleasedConfig(ModelConfig):
     """Width of what all slices are distilled to together (`out_att_size`)."""
     head: Size = 128
     """Width of the two layers of the answer's network (`mlp_size`)."""
-    hidden: Annotated[int, Field(ge=0)] = 0
+    hidden: Annotated[Whole, Field(ge=0)] = 0
     """Width of two linear layers inside each input projection; one layer alone if 0 (`mlp_hid`)."""
     gates: bool = True
     """Whether the item memory is gated; without, inputs are added to it."""
-    alphas: Alphas = (None, None, None)
+    alphas: tuple[Finite | None, Finite | None, Finite | None] = (None, None, None)
     """A number fixes a blend, none learns it from 0."""
 
     def build(self, input_size: int, output_size: int) -> "STMReleased":
@@ -142,7 +142,8 @@ class STMReleased(Memory[STMReleasedState]):
         self, x: Float[Tensor, "batch input"], state: STMReleasedState | None = None
     ) -> tuple[Float[Tensor, "batch output"], STMReleasedState]:
         """Reads one input; returns the answer and the next state."""
-        ys, state = self.read(x[None], self.checked(x, state), [0], None)
+        state = self.checked(x, state)
+        ys, state = self.read(x[None], state, [0], None)
         return ys[0], state
 
     def read(

@@ -44,7 +44,7 @@ def shared(x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "one_or_batch *rest
 
 def times(x: Tensor, matrices: Float[Tensor, "one_or_batch inner outer"]) -> Tensor:
     """Multiplies the rows of each `x` (batch, rows, inner) by its matrix, or by the shared one."""
-    return x @ (matrices[0] if len(matrices) == 1 else matrices)
+    return x @ (matrices[0] if matrices.shape[0] == 1 else matrices)
 
 
 def powers(base: Tensor, highest: int) -> Float[Tensor, " power"]:
@@ -85,7 +85,7 @@ def fold(
     start: int,
 ) -> Float[Tensor, "batch query width depth"]:
     """The memory after the steps `added`, the first of which is step `start`."""
-    stop, batch = start + len(added), len(added[0].values)
+    stop, batch = start + len(added), added[0].values.shape[0]
     matches = torch.cat([each.matches for each in added], dim=1)
     weights = decay.weights(start, stop)[:, :, None, None].to(relations.dtype)
     values = torch.stack([each.values for each in added], dim=1) * weights

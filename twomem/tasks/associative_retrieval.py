@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
+from twomem.core.config import Whole
 from twomem.core.task import Batch, Task, mean_of_asked
 
 LETTERS, DIGITS = 26, 10
@@ -29,9 +30,9 @@ MARK = LETTERS + DIGITS
 class AssociativeRetrieval(Task):
     """Recall the digit that came with a letter; the default is the paper's L = 30."""
 
-    pairs: Annotated[int, Field(ge=1, le=LETTERS)] = 14
+    pairs: Annotated[Whole, Field(ge=1, le=LETTERS)] = 14
     """Pairs of a letter and a digit."""
-    embedding: Annotated[int, Field(ge=0)] = 100
+    embedding: Annotated[Whole, Field(ge=0)] = 100
     """Width to which symbols are embedded before a model reads them; they are read as is if 0."""
 
     @property
