@@ -25,25 +25,25 @@ STARTS = [
 SEEDS = (0, 1, 2)
 HOW: dict[str, Any] = {
     "optimizer": "adam",
-    "learning_rate": 3e-3,
-    "batch": 32,
+    "learning_rate": 4e-3,
+    "batch": 64,
     "clip_value": None,
     "clip_norm": 5.0,
     "report_every": 250,
     "save_every": 500,
-    "test_batches": 32,
+    "test_batches": 16,
 }
 TASKS: dict[str, dict[str, Any]] = {
     "associative_retrieval": {
         "settings": {"pairs": 2, "embedding": 32},
         "model": {"width": 32, "queries": 1, "distilled": 32},
-        "how": {**HOW, "steps": 2000, "stop_at": {"accuracy": 99.0}},
+        "how": {**HOW, "steps": 1500, "stop_at": {"accuracy": 99.0}},
         "score": "accuracy",
     },
     "copy": {
-        "settings": {"bits": 8, "longest": 10},
+        "settings": {"bits": 8, "longest": 6},
         "model": {"width": 24, "queries": 2, "distilled": 24},
-        "how": {**HOW, "steps": 1000, "learning_rate": 1e-3},
+        "how": {**HOW, "steps": 750, "learning_rate": 2e-3},
         "score": "bit_errors",
     },
 }

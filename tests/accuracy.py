@@ -25,18 +25,23 @@ Results = Mapping[str, Any]
 
 def assert_exact(got: Any, truth: Any, what: str = "it", within: float = EXACT) -> None:
     """Compares two trees of tensors, each tensor relative to its largest entry."""
-    ours, structure = tree_flatten_with_path(got)
-    right, wanted = tree_flatten_with_path(truth)
-    assert len(right) > 0, f"{what}: there is nothing to compare"
-    assert structure == wanted, f"{what}: {structure}, {wanted} is right"
-    largest = max(_largest(leaf) for _, leaf in right)
-    for (path, g), (_, t) in zip(ours, right, strict=True):
-        where = what + "".join(map(str, path))
+    ours, right = _by_place(got), _by_place(truth)
+    assert right, f"{what}: there is nothing to compare"
+    odd = sorted(ours.keys() ^ right.keys())
+    assert not odd, f"{what}: only one of the two has {', '.join(odd)}"
+    largest = max(map(_largest, right.values()))
+    for place, t in right.items():
+        g, where = ours[place], what + place
         assert g.shape == t.shape, f"{where}: shape {tuple(g.shape)}, {tuple(t.shape)} is right"
         assert g.dtype == t.dtype, f"{where}: {g.dtype}, {t.dtype} is right"
         assert bool(g.isfinite().all()), f"{where}: not finite"
         off, allowed = _largest(g - t), within * max(_largest(t), BESIDE * largest)
         assert off <= allowed, f"{where}: off by {off:.1e}, allowed {allowed:.1e}"
+
+
+def _by_place(tree: Any) -> dict[str, Tensor]:
+    """The leaves of a tree by where they are in it; of a tensor alone, itself."""
+    return {"".join(map(str, path)): leaf for path, leaf in tree_flatten_with_path(tree)[0]}
 
 
 def _largest(x: Tensor) -> float:

@@ -14,7 +14,9 @@ from twomem.ops.stm_released import literal
 
 FOLDER = Path(__file__).parents[2] / ".." / "shared" / "golden"
 NAMES = ("stm_gated_learned", "stm_ungated_learned")
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="needs shared/golden beside the checkout")
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason="needs shared/golden beside the checkout"
+)
 every = pytest.mark.parametrize("name", NAMES)
 
 SINGLE = ("forget_bias", "input_bias")

@@ -83,7 +83,9 @@ def step_in_numpy(model, p, x, m, r):
     new = related(p, seen, n)
     if blend(model, 3) or "rel_projector2.weight" in p:
         flat = new.reshape(n * d, d)  # query and key side flattened
-        m = m + blend(model, 3) * np.stack([layer(p, "rel_projector2", column) for column in flat.T])
+        m = m + blend(model, 3) * np.stack(
+            [layer(p, "rel_projector2", column) for column in flat.T]
+        )
     r = blend(model, 1) * r + new
     slices = np.concatenate([layer(p, "rel_projector", part.reshape(-1)) for part in r])
     o = layer(p, "rel_projector3", slices)

@@ -8,17 +8,17 @@ from cyclopts import Parameter
 from twomem.commands.output import document, progress, say, table
 from twomem.core.train import Train
 
-_TASK = ("associative_retrieval", {"pairs": 2, "embedding": 32})
+_TASK = ("associative_retrieval", {"pairs": 3, "embedding": 32})
 _MODELS: dict[str, dict[str, Any]] = {
     "stm": {"width": 32, "queries": 1, "distilled": 32},
     # as many parameters as this STM
     "lstm": {"hidden": 86},
 }
 _HOW = Train(
-    steps=3000,
-    batch=64,
+    steps=3500,
+    batch=128,
     optimizer="adam",
-    learning_rate=3e-3,
+    learning_rate=8e-3,
     clip_value=None,
     clip_norm=5.0,
     report_every=250,
@@ -40,7 +40,7 @@ def demo_command(
 ) -> None:
     """Train an STM and an LSTM with as many parameters on a small associative retrieval.
 
-    They read two pairs of a letter and a digit, and then give one letter's digit. Ends with a
+    They read three pairs of a letter and a digit, and then give one letter's digit. Ends with a
     table, learning curves, and a picture of what the STM's two memories hold while it reads.
 
     Args:

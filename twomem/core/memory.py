@@ -190,3 +190,25 @@ class Memory(nn.Module, ABC, Generic[State]):
     def parameter_count(self) -> int:
         """Numbers that are learned, a shared one counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+class BySequence(Memory[State]):
+    """A memory that is written as `read`; a step of it is a sequence of one."""
+
+    def step(
+        self, x: Float[Tensor, "batch input"], state: State | None = None
+    ) -> tuple[Float[Tensor, "batch output"], State]:
+        """Reads one input; returns the output and the next state."""
+        state = self.checked(x, state)
+        ys, state = self.read(x[None], state, [0], None)
+        return ys[0], state
+
+    @abstractmethod
+    def read(
+        self,
+        xs: Float[Tensor, "time batch input"],
+        state: State,
+        steps: Sequence[int],
+        lengths: Int[Tensor, " batch"] | None,
+    ) -> tuple[Float[Tensor, "answer batch output"], State]:
+        """Reads a sequence, as `Memory.read` describes."""

@@ -31,7 +31,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from twomem.core.config import Finite, Size
-from twomem.core.memory import Memory
+from twomem.core.memory import BySequence
 from twomem.core.model import ModelConfig
 from twomem.ops.stm import Weights
 from twomem.ops.stm_sequence import sequence
@@ -76,7 +76,7 @@ class STMState(NamedTuple):
     relations: Float[Tensor, "batch query slot width"]
 
 
-class STM(Memory[STMState]):
+class STM(BySequence[STMState]):
     """A self-attentive associative memory: items, and the relations between them.
 
     `STM(34, 32)` reads 34 numbers a step and answers 32; settings are keywords, `STM(34, 32, queries=4)`.
@@ -119,14 +119,6 @@ class STM(Memory[STMState]):
             items=self.first_items.expand(batch, -1, -1),
             relations=self.first_relations.expand(batch, -1, -1, -1),
         )
-
-    def step(
-        self, x: Float[Tensor, "batch input"], state: STMState | None = None
-    ) -> tuple[Float[Tensor, "batch output"], STMState]:
-        """Reads one input; returns the output and the next state."""
-        state = self.checked(x, state)
-        ys, state = self.read(x[None], state, [0], None)
-        return ys[0], state
 
     def read(
         self,

@@ -27,7 +27,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from twomem.core.config import Finite, Size, Whole
-from twomem.core.memory import Memory
+from twomem.core.memory import BySequence
 from twomem.core.model import ModelConfig
 from twomem.ops.stm_released import Weights
 from twomem.ops.stm_released_sequence import sequence
@@ -87,7 +87,7 @@ class _Projection(nn.Module):
         return tuple(_affine(each) for each in self.modules() if isinstance(each, nn.Linear))
 
 
-class STMReleased(Memory[STMReleasedState]):
+class STMReleased(BySequence[STMReleasedState]):
     """The two-memory model as it was released.
 
     `STMReleased(34, 32)` reads 34 numbers a step and answers 32; settings are keywords.
@@ -137,14 +137,6 @@ class STMReleased(Memory[STMReleasedState]):
             items=self.item_memory_state_bias.expand(batch, -1, -1),
             relations=self.rel_memory_state_bias.expand(batch, -1, -1, -1),
         )
-
-    def step(
-        self, x: Float[Tensor, "batch input"], state: STMReleasedState | None = None
-    ) -> tuple[Float[Tensor, "batch output"], STMReleasedState]:
-        """Reads one input; returns the answer and the next state."""
-        state = self.checked(x, state)
-        ys, state = self.read(x[None], state, [0], None)
-        return ys[0], state
 
     def read(
         self,
