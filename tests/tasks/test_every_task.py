@@ -170,3 +170,15 @@ def test_settings_make_the_same_task_again(name):
     assert type(again) is type(task)
     assert task.name == name
     assert all(map(torch.equal, batch_of(task, 5), batch_of(again, 5)))
+
+
+@every
+def test_answers_of_other_rows_or_another_width_are_refused(name):
+    # one row against three would be compared with each of them, and nobody would notice
+    task = tasks.load(name)
+    batch = batch_of(task, 0)
+    outputs = random_outputs(task, batch)
+    for wrong in (outputs[:, :1], outputs[:, :2], outputs[..., :1], outputs.repeat(1, 1, 2)):
+        for judge in (task.loss, task.score):
+            with pytest.raises(ValueError, match=f"outputs .*{wrong.shape[-1]}"):
+                judge(wrong, batch)

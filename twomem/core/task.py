@@ -28,8 +28,13 @@ class Batch(NamedTuple):
 
         `outputs` has a row for every step, or for every step at which some row is asked.
         """
-        steps = self.steps
+        steps, needed = self.steps, self.targets.shape[1:]
         asked = int(steps.sum())
+        if outputs.shape[1:] != needed:
+            raise ValueError(
+                f"the outputs have shape {tuple(outputs.shape)}; for each step {tuple(needed)} "
+                "are needed, batch and width of an answer"
+            )
         if len(outputs) not in (asked, len(steps)):
             raise ValueError(
                 f"the outputs have {len(outputs)} steps; {asked} (those that are asked) "
