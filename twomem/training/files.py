@@ -21,12 +21,19 @@ _LARGEST_JSON = 16 * 2**20
 class Unwritable(TwomemError, OSError):
     """A file could not be written; what was there before is untouched."""
 
+    def __init__(self, what: Path, reason: str) -> None:
+        """Says what could not be written, and why."""
+        super().__init__(f"cannot write {what}: {reason}; nothing was changed")
+        self.reason = reason
+
 
 @contextmanager
 def said_plainly(what: Path) -> Iterator[None]:
     """Turns the system's error into a sentence that names what was being written."""
     try:
         yield
+    except Unwritable as error:
+        raise Unwritable(what, error.reason) from None
     except OSError as error:
         reason = {
             errno.ENOSPC: "the disk is full",
@@ -37,7 +44,7 @@ def said_plainly(what: Path) -> Iterator[None]:
             errno.ENOTDIR: "something on its path is not a folder",
             errno.EEXIST: "something else has that name",
         }.get(error.errno or 0, error.strerror or str(error))
-        raise Unwritable(f"cannot write {what}: {reason}; nothing was changed") from None
+        raise Unwritable(what, reason) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

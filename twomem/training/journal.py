@@ -1,6 +1,7 @@
 """What a run measured: JSON lines, and the same for TensorBoard."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,23 +16,26 @@ class Journal:
 
     def __init__(self, folder: Path, step: int) -> None:
         """Opens the journal of `folder` as it was at `step`."""
-        self._path = folder / "measurements.jsonl"
+        self._folder, self._path = folder, folder / "measurements.jsonl"
         kept = [line for line in read(folder) if line["step"] <= step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         write_whole(self._path, text.encode())
         last = kept[-1] if kept else {}
         self.seconds: float = last.get("seconds", 0.0)
         self.last_scores = {k: v for k, v in last.items() if k not in _NOT_SCORES}
-        self._board = _board(folder / "tensorboard", step)
+        with said_plainly(folder / "tensorboard"):
+            self._board = _board(folder / "tensorboard", step)
 
     def add(self, measurement: dict[str, Any]) -> None:
         """Adds one measurement."""
         with said_plainly(self._path), self._path.open("a") as file:
             file.write(json.dumps(measurement) + "\n")
         if self._board is not None:
-            for name, value in measurement.items():
-                if name != "step":
-                    self._board.add_scalar(name, value, measurement["step"])
+            with said_plainly(self._folder / "tensorboard"):
+                for name, value in measurement.items():
+                    if name != "step":
+                        self._board.add_scalar(name, value, measurement["step"])
+                self._board.flush()
 
     def __enter__(self) -> "Journal":
         """Is open already."""
@@ -45,7 +49,9 @@ class Journal:
     ) -> None:
         """Closes TensorBoard's file."""
         if self._board is not None:
-            self._board.close()
+            # a disk that is full by now was told of before
+            with suppress(OSError):
+                self._board.close()
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
