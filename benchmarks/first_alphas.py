@@ -68,7 +68,7 @@ def train(job: tuple[str, tuple[float, float, float], int]) -> dict[str, Any]:
         train=Train(**plan["how"]),
         seed=seed,
     )
-    folder = Path("runs/first_alphas") / task / experiment.short_hash()
+    folder = Path("runs/first_alphas") / experiment.short_hash()
     found = {"task": task, "first_alphas": start, "seed": seed}
     try:
         outcome = run(experiment, folder)
