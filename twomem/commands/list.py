@@ -4,7 +4,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twomem.commands.output import document, in_line, table
+from twomem.commands.output import document, show, table
+
+_NUMBERS = ("parameters", "state_size", "input_size", "output_size")
 
 
 def list_command(
@@ -26,17 +28,22 @@ def list_command(
     if not found:
         print(f"there are no {what} yet")
         return
-    # settings are wide, and the JSON has them
-    columns = [name for name in found[0] if name != "settings"]
-    table(what, columns, [[_shown(each[column]) for column in columns] for each in found])
+    rows = [_row(each) for each in found]
+    table(what, list(rows[0]), [list(row.values()) for row in rows])
 
 
-def _shown(value: Any) -> Any:
-    return in_line(value) if isinstance(value, dict) else value
+def _row(each: dict[str, Any]) -> dict[str, Any]:
+    """What a table has room for; the JSON has all of it."""
+    row = {"name": f"{each['name']}\n{each['summary']}" if "summary" in each else each["name"]}
+    row |= {name: each[name] for name in _NUMBERS if name in each}
+    if "chance" in each:
+        row["chance"] = "\n".join(f"{name} {show(value)}" for name, value in each["chance"].items())
+    return row
 
 
 def _summary(kind: type) -> str:
-    return (kind.__doc__ or "").partition("\n")[0].rstrip(".")
+    """The first words of what its docstring says."""
+    return (kind.__doc__ or "").partition("\n")[0].partition(";")[0].rstrip(".")
 
 
 def _models() -> list[dict[str, Any]]:

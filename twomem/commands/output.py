@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -15,6 +15,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+
+_LONG = 24
+"""A longer cell is a sentence, which may be broken between words."""
 
 
 class Move(Protocol):
@@ -40,12 +43,17 @@ def document(value: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints a table, numbers to the right."""
+    """Prints a table, numbers to the right; what is not a sentence is never broken."""
     drawn = Table(title=title, title_justify="left")
     for i, name in enumerate(columns):
         numeric = all(isinstance(row[i], int | float) for row in rows)
-        justify = "right" if numeric else "left"
-        drawn.add_column(name, justify=justify, overflow="fold", no_wrap=i == 0)
+        longest = max((len(line) for row in rows for line in show(row[i]).splitlines()), default=0)
+        drawn.add_column(
+            name.replace("_", " "),
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=longest <= _LONG,
+        )
     for row in rows:
         drawn.add_row(*map(show, row))
     Console().print(drawn)
@@ -58,11 +66,6 @@ def show(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)
-
-
-def in_line(values: Mapping[str, Any]) -> str:
-    """A table of values in one line."""
-    return " ".join(f"{name} {show(value)}" for name, value in values.items())
 
 
 @contextmanager
