@@ -1,5 +1,7 @@
 """What holds for all tests, the examples in the README and the docs among them."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
@@ -8,6 +10,8 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 
 settings.register_profile("ours", deadline=None, max_examples=25)
 settings.load_profile("ours")
+# what cuBLAS needs to give the same sum each time; read when a GPU is first used
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 # small models want one thread, and so do tests that run side by side
 torch.set_num_threads(1)
 
