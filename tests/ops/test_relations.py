@@ -164,9 +164,9 @@ def test_a_read_of_the_folded_memory_is_the_first_read_and_all_pushes(
 
 
 def test_rows_of_an_expanded_memory_are_one():
-    memory = torch.randn(1, 2, 3)
+    memory = torch.randn(1, 2, 3, dtype=torch.float64)
     assert_exact(rel.shared(memory.expand(4, 2, 3)), memory, within=0)
     apart = memory.repeat(4, 1, 1)
     assert rel.shared(apart) is apart
-    rows = torch.randn(4, 5, 2)
+    rows = torch.randn(4, 5, 2, dtype=torch.float64)
     assert_exact(rel.times(rows, memory), rel.times(rows, apart))

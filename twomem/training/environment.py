@@ -1,5 +1,6 @@
 """Where a run was made: versions, device, threads, commit. Threads change the last bits of a sum."""
 
+import os
 import platform
 import subprocess
 import sys
@@ -52,7 +53,9 @@ def _device(device: torch.device) -> str:
 
 
 def _commit() -> str | None:
-    """The commit of this source, if it lies in a repository."""
+    """The commit of this source; a copy without its repository is told it by TWOMEM_COMMIT."""
+    if told := os.environ.get("TWOMEM_COMMIT"):
+        return told
     here = Path(__file__).parent
     command = ["git", "-C", str(here), "rev-parse", "HEAD"]
     try:
