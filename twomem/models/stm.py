@@ -20,7 +20,7 @@ Where the paper leaves something open, this is what was decided:
 3. Layer normalisation runs over each row of $d$ numbers; gain and bias are learned for every entry.
 4. $n_{kv} = n_q$, as the paper's own implementation has it.
 5. Both first memories are learned; they start uniform in $\pm 1/\sqrt{2d}$ and $\pm 1/\sqrt{2d + n_q}$.
-6. The blends are learned from (1, 0, 0): see the docs for the comparison that chose this.
+6. The blends are learned from (1, 0.1, 0): see the docs for the comparison that chose this.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class STMConfig(ModelConfig):
     """Whether relations flow back into the item memory."""
     alphas: tuple[Finite | None, Finite | None, Finite | None] = (None, None, None)
     """A number fixes a blend, none learns it."""
-    first_alphas: tuple[Finite, Finite, Finite] = (1.0, 0.0, 0.0)
+    first_alphas: tuple[Finite, Finite, Finite] = (1.0, 0.1, 0.0)
     """Where learned blends start."""
 
     def build(self, input_size: int, output_size: int) -> "STM":
