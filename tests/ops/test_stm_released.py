@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from models.two_forms import BLENDS, Case, Forms, cases, check_forms, largest, learning, moved
 
 from twomem import STMReleased
-from twomem.ops.stm_released import attend, literal
+from twomem.ops.attention import laid_out_attention
+from twomem.ops.stm_released import literal
 from twomem.ops.stm_released_sequence import sequence
 
 FORMS = Forms(literal, sequence)
@@ -134,7 +135,7 @@ def test_attention_by_hand():
     keys = torch.tensor([[[log(2), 0.0], [log(3), log(2) / 2]]], dtype=torch.float64)
     values = torch.tensor([[[10.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
     right = torch.tensor([[[[6.0, 0.8], [0.0, 0.6]]]], dtype=torch.float64)
-    assert_exact(attend(queries, keys, values), right)
+    assert_exact(laid_out_attention(queries, keys, values), right)
 
 
 def test_in_float32_the_restructured_form_is_as_accurate_as_the_literal_form():

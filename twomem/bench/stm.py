@@ -1,9 +1,12 @@
 """The two STMs, each as its literal formula and restructured, trained on one batch.
 
-The answer is asked at the last step only, in both forms alike.
+`literal` lays out every outer product of SAM and then sums them, as the released code does; `summed`
+is the same formula with that sum as one matrix product; `restructured` is what the models run. The
+answer is asked at the last step only, in all forms alike.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +14,7 @@ from torch import nn
 
 from twomem import models
 from twomem.ops import stm, stm_released
+from twomem.ops.attention import laid_out_attention, outer_product_attention
 
 
 class Shape(NamedTuple):
@@ -35,7 +39,7 @@ _LITERAL: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "stm": (stm.literal_update, stm.distilled),
     "stm_released": (stm_released.literal_update, stm_released.answered),
 }
-FORMS = ("literal", "restructured")
+FORMS = ("literal", "summed", "restructured")
 MODELS = tuple(_LITERAL)
 
 
@@ -48,16 +52,20 @@ def make(model_name: str, form: str, shape: Shape, seed: int = 0) -> Pass:
     asked = torch.arange(shape.time) == shape.time - 1
     update, answer = _LITERAL[model_name]
 
-    def literal() -> torch.Tensor:
+    def formula(attend: Callable[..., torch.Tensor]) -> torch.Tensor:
         weights, memories = model.weights(), tuple(model.initial_state(shape.batch))
         for x in xs:
-            memories = update(weights, x, *memories)
+            memories = update(weights, x, *memories, attend)
         return answer(weights, memories[1])
 
     def restructured() -> torch.Tensor:
         return model(xs, asked=asked)[0]
 
-    forward = {"literal": literal, "restructured": restructured}[form]
+    forward = {
+        "literal": partial(formula, laid_out_attention),
+        "summed": partial(formula, outer_product_attention),
+        "restructured": restructured,
+    }[form]
 
     def run() -> None:
         model.zero_grad(set_to_none=True)

@@ -16,6 +16,7 @@ $$[I_t; F_t] = \sigma\left(W f_1(x_t) + U \tanh(\mathcal{M}^i_{t-1}) + [b_I; b_F
 Axes: `slot` (rows of the item memory) and `width` are both $d$; `query` is $n_q = n_{kv}$.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from einops import einsum, rearrange
@@ -49,8 +50,9 @@ def literal_update(
     x: Float[Tensor, "batch input"],
     items: Float[Tensor, "batch slot width"],
     relations: Float[Tensor, "batch query slot width"],
+    attend: Callable[..., Tensor] = outer_product_attention,
 ) -> tuple[Tensor, Tensor]:
-    """Both memories after one more input."""
+    """Both memories after one more input; `attend` is one of the ways to compute SAM."""
     left, right = w.left(x), w.right(x)
     items = seen = _written(w, items, left, right)
     if w.address is not None:
@@ -59,7 +61,7 @@ def literal_update(
         seen = items + w.blends[1] * einsum(read, right, "b slot, b width -> b slot width")
     normal = layer_norm(w.project @ seen, seen.shape[-1:]) * w.norm_gain + w.norm_bias
     queries, keys, values = normal.chunk(3, dim=1)
-    relations = relations + w.blends[0] * outer_product_attention(queries, keys, values)
+    relations = relations + w.blends[0] * attend(queries, keys, values)
     if w.transfer is not None:
         flat = rearrange(relations, "b query slot width -> b (query slot) width")
         items = items + w.blends[2] * (w.transfer.weight @ flat + w.transfer.bias[:, None])

@@ -16,14 +16,15 @@ $\mathcal{LN}$ runs over all entries of the $d \times 3n$ matrix $Z$, whose colu
 and values; without gates $R = M + a a^\top$. The answer is a two-layer ReLU network of $o$.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
 from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
+from twomem.ops.attention import laid_out_attention
 from twomem.ops.unroll import by_steps
 from twomem.ops.weights import Affine, Blend, Gates
 
@@ -52,26 +53,14 @@ def chain(maps: tuple[Affine, ...], x: Tensor) -> Tensor:
     return x
 
 
-def attend(
-    queries: Float[Tensor, "batch query width"],
-    keys: Float[Tensor, "batch key width"],
-    values: Float[Tensor, "batch key depth"],
-) -> Float[Tensor, "batch query width depth"]:
-    """Outer-product attention in the released shape: every product is laid out, then summed.
-
-    This is what made the released code slow, and what the benchmarks call literal.
-    """
-    matches = torch.tanh(queries[:, :, None] * keys[:, None])
-    return (matches[..., None] * values[:, None, :, None, :]).sum(2)
-
-
 def literal_update(
     w: Weights,
     x: Float[Tensor, "batch input"],
     items: Float[Tensor, "batch width depth"],
     relations: Float[Tensor, "batch query width depth"],
+    attend: Callable[..., Tensor] = laid_out_attention,
 ) -> tuple[Tensor, Tensor]:
-    """Both memories after one more input."""
+    """Both memories after one more input; `attend` is one of the ways to compute SAM."""
     left, right = chain(w.left, x), chain(w.right, x)
     items = seen = _written(w, items, left)
     if w.address:
