@@ -59,20 +59,20 @@ def test_powers_of_zero_have_the_right_gradient():
 
 
 def test_folding_adds_what_every_step_added():
-    found = rel.fold(HELD, [FIRST, SECOND], decay(1.0, 2), 0)
+    found = rel.fold(HELD, rel.stacked([FIRST, SECOND]), decay(1.0, 2), 0)
     assert_exact(found, exactly([[113.0, -6.0], [6.0, 208.0]])[None])
 
 
 def test_folding_fades_what_was_before():
     # half of half of what was held, half of the first step, all of the second
-    found = rel.fold(HELD, [FIRST, SECOND], decay(0.5, 2), 0)
+    found = rel.fold(HELD, rel.stacked([FIRST, SECOND]), decay(0.5, 2), 0)
     assert_exact(found, exactly([[25 + 1.5 + 10, 2.0 - 10], [3.0, 50 + 4.0]])[None])
 
 
 def test_folding_stops_where_a_row_ends():
     both = [rel.Factors(*(torch.cat([part] * 3) for part in each)) for each in (FIRST, SECOND)]
     lengths = torch.tensor([0, 1, 2])
-    found = rel.fold(HELD, both, decay(0.5, 2, lengths), 0)
+    found = rel.fold(HELD, rel.stacked(both), decay(0.5, 2, lengths), 0)
     right = [
         [[[100.0, 0.0], [0.0, 200.0]]],
         [[[50 + 3.0, 4.0], [6.0, 100 + 8.0]]],
@@ -83,24 +83,24 @@ def test_folding_stops_where_a_row_ends():
 
 def test_folding_later_steps_counts_from_where_they_are():
     lengths = torch.tensor([1])
-    ended = rel.fold(HELD, [SECOND], decay(0.5, 2, lengths), 1)
+    ended = rel.fold(HELD, rel.stacked([SECOND]), decay(0.5, 2, lengths), 1)
     assert_exact(ended, HELD.view(1, 1, 2, 2))
-    going_on = rel.fold(HELD, [SECOND], decay(0.5, 2, torch.tensor([2])), 1)
+    going_on = rel.fold(HELD, rel.stacked([SECOND]), decay(0.5, 2, torch.tensor([2])), 1)
     assert_exact(going_on, exactly([[60.0, -10.0], [0.0, 100.0]])[None])
 
 
 def test_memories_are_laid_out_at_the_asked_steps_and_at_the_end():
     fading = decay(0.5, 3)
     steps = [FIRST, SECOND, FIRST]
-    wanted, last = rel.memories(HELD, steps, fading, [0, 1])
+    wanted, last = rel.memories(HELD, rel.stacked(steps), fading, [0, 1])
     after_first = exactly([[50 + 3.0, 4.0], [6.0, 100 + 8.0]])[None]
     after_second = exactly([[36.5, -8.0], [3.0, 54.0]])[None]
     assert_exact(wanted, [after_first, after_second])
     assert_exact(last, after_second / 2 + exactly([[3.0, 4.0], [6.0, 8.0]]))
-    nothing, same = rel.memories(HELD, steps, fading, [])
+    nothing, same = rel.memories(HELD, rel.stacked(steps), fading, [])
     assert nothing == []
     assert_exact(same, last)
-    [only], end = rel.memories(HELD, steps, fading, [2])
+    [only], end = rel.memories(HELD, rel.stacked(steps), fading, [2])
     assert_exact((only, end), (last, last))
 
 
@@ -156,7 +156,7 @@ def test_a_read_of_the_folded_memory_is_the_first_read_and_all_pushes(
     ]
     address = torch.randn(batch, later, queries, **drawn).softmax(-1)
     cue = torch.randn(batch, later, width, **drawn)
-    folded = rel.fold(held, steps, decay(keep, 3), 0)
+    folded = rel.fold(held, rel.stacked(steps), decay(keep, 3), 0)
     pushed = keep**3 * read(held, address, cue)
     for age, step in zip((2, 1, 0), steps, strict=True):
         pushed = pushed + keep**age * push(step, address, cue)

@@ -37,7 +37,7 @@ class Pass(NamedTuple):
 
 _LITERAL: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "stm": (stm.literal_update, stm.distilled),
-    "stm_released": (stm_released.literal_update, stm_released.answered),
+    "stm_released": (stm_released.literal_update, stm_released.distilled),
 }
 FORMS = ("literal", "summed", "restructured")
 MODELS = tuple(_LITERAL)

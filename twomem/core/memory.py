@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from twomem.core import checks
 from twomem.core.packing import pack_answers, unpack
+from twomem.core.steps import at_steps
 
 State = TypeVar("State")
 
@@ -134,7 +135,7 @@ class Memory(nn.Module, ABC, Generic[State]):
             restarts = restarts & inside if restarts is not None else None
         ys, state = self._read_between_restarts(xs, state, steps, lengths, restarts)
         if inside is not None:
-            ys = torch.where(inside[steps][..., None], ys, 0)
+            ys = torch.where(at_steps(inside, steps)[..., None], ys, 0)
         if packing is not None:
             return pack_answers(ys, steps, packing), state
         return ys, state

@@ -17,6 +17,7 @@ from torch.nn.functional import linear
 from twomem.core.config import Size
 from twomem.core.memory import Memory, restart
 from twomem.core.model import ModelConfig
+from twomem.core.steps import at_steps
 
 _PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 """PyTorch's names for W, U, b and c."""
@@ -95,7 +96,7 @@ class LSTM(Memory[LSTMState]):
             state = new if lengths is None else restart(state, lengths > start, new)
             hiddens.append(hidden)
             start = stop
-        return self.output(torch.cat(hiddens)[steps]), state
+        return self.output(at_steps(torch.cat(hiddens), steps)), state
 
     def _run(self, xs: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """One call of PyTorch's own LSTM."""

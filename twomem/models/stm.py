@@ -35,7 +35,7 @@ from twomem.core.memory import BySequence
 from twomem.core.model import ModelConfig
 from twomem.ops.stm import Weights
 from twomem.ops.stm_sequence import sequence
-from twomem.ops.weights import Affine, Blend, Gates, is_off
+from twomem.ops.weights import Affine, Blend, Gates, Precision, is_off
 
 _READ, _TRANSFER = 2, 3
 """The blends of what is read back from the relations, and of what flows back into the items."""
@@ -58,6 +58,9 @@ class STMConfig(ModelConfig):
     """A number fixes a blend, none learns it."""
     first_alphas: tuple[Finite, Finite, Finite] = (1.0, 0.1, 0.0)
     """Where learned blends start."""
+
+    precision: Precision = "fp32"
+    """Operands of the kernels on a GPU; autocast says it where it is on. Sums are float32."""
 
     def build(self, input_size: int, output_size: int) -> "STM":
         """Makes an STM."""
@@ -128,7 +131,7 @@ class STM(BySequence[STMState]):
         lengths: Int[Tensor, " batch"] | None,
     ) -> tuple[Float[Tensor, "answer batch output"], STMState]:
         """Reads a sequence by the restructured algebra of `twomem.ops.stm_sequence`."""
-        ys, *memories = sequence(self.weights(), xs, *state, steps, lengths)
+        ys, *memories = sequence(self.weights(), xs, *state, steps, lengths, self.config.precision)
         return ys, STMState(*memories)
 
     def weights(self) -> Weights:

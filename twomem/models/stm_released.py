@@ -32,7 +32,7 @@ from twomem.core.model import ModelConfig
 from twomem.ops.stm_released import Weights
 from twomem.ops.stm_released_sequence import sequence
 from twomem.ops.stm_released_shapes import Alphas, check_names, read_sizes, unused, widest
-from twomem.ops.weights import Affine, Blend, Gates, is_off
+from twomem.ops.weights import Affine, Blend, Gates, Precision, is_off
 
 
 class STMReleasedConfig(ModelConfig):
@@ -54,6 +54,9 @@ class STMReleasedConfig(ModelConfig):
     """Whether the item memory is gated; without, inputs are added to it."""
     alphas: tuple[Finite | None, Finite | None, Finite | None] = (None, None, None)
     """A number fixes a blend, none learns it from 0."""
+
+    precision: Precision = "fp32"
+    """Operands of the kernels on a GPU; autocast says it where it is on. Sums are float32."""
 
     def build(self, input_size: int, output_size: int) -> "STMReleased":
         """Makes a released STM."""
@@ -146,7 +149,7 @@ class STMReleased(BySequence[STMReleasedState]):
         lengths: Int[Tensor, " batch"] | None,
     ) -> tuple[Float[Tensor, "answer batch output"], STMReleasedState]:
         """Reads a sequence by the algebra of `twomem.ops.stm_released_sequence`."""
-        ys, *memories = sequence(self.weights(), xs, *state, steps, lengths)
+        ys, *memories = sequence(self.weights(), xs, *state, steps, lengths, self.config.precision)
         return ys, STMReleasedState(*memories)
 
     def weights(self) -> Weights:
@@ -198,7 +201,9 @@ class STMReleased(BySequence[STMReleasedState]):
         """
         sizes = read_sizes(state_dict)
         widths = sizes.pop("input"), sizes.pop("output")
-        model = cls(*widths, STMReleasedConfig(gates=gated, alphas=alphas, **sizes))
+        model = cls(
+            *widths, STMReleasedConfig.of(None, {"gates": gated, "alphas": alphas, **sizes})
+        )
         own = model.state_dict()
         check_names(state_dict, own, unused(gated, alphas))
         model.to(widest(state_dict[name] for name in own))

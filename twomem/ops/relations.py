@@ -25,16 +25,28 @@ CHUNK = 48
 
 
 class Factors(NamedTuple):
-    """What one step adds to the relational memory, unmultiplied; a blend is in the values."""
+    """What one step, or each of several, adds to the relational memory; a blend is in the values."""
 
-    matches: Float[Tensor, "batch key query width"]
-    values: Float[Tensor, "batch key depth"]
+    matches: Float[Tensor, "batch *time key query width"]
+    values: Float[Tensor, "batch *time key depth"]
+
+    def between(self, start: int, stop: int) -> "Factors":
+        """Those of the steps from `start` to `stop`."""
+        return Factors(self.matches[:, start:stop], self.values[:, start:stop])
 
 
-def factors(normal: Float[Tensor, "batch three_query width"], gain: Blend = 1.0) -> Factors:
+def stacked(steps: Sequence[Factors]) -> Factors:
+    """One step after the other."""
+    return Factors(
+        torch.stack([each.matches for each in steps], dim=1),
+        torch.stack([each.values for each in steps], dim=1),
+    )
+
+
+def factors(normal: Float[Tensor, "*batch three_query width"], gain: Blend = 1.0) -> Factors:
     """Matches every query with every key; queries, keys and values stand one above the other."""
-    queries, keys, values = normal.chunk(3, dim=1)
-    return Factors(torch.tanh(keys[:, :, None] * queries[:, None]), gain * values)
+    queries, keys, values = normal.chunk(3, dim=-2)
+    return Factors(torch.tanh(keys[..., :, None, :] * queries[..., None, :, :]), gain * values)
 
 
 def shared(x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "one_or_batch *rest"]:
@@ -48,8 +60,14 @@ def times(x: Tensor, matrices: Float[Tensor, "one_or_batch inner outer"]) -> Ten
 
 
 def powers(base: Tensor, highest: int) -> Float[Tensor, " power"]:
-    """`base` to the powers 0 to `highest`, with the right gradient at zero."""
-    return torch.cat([base.new_ones(1), base.reshape(1).expand(highest)]).cumprod(0)
+    """`base` to the powers 0 to `highest`, with the right gradient at zero.
+
+    By doubling: the gradient of a cumulative product would ask the device whether a factor is zero.
+    """
+    found, base = base.new_ones(1), base.reshape(1)
+    while len(found) <= highest:
+        found, base = torch.cat([found, found * base]), base * base
+    return found[: highest + 1]
 
 
 class Decay:
@@ -77,37 +95,50 @@ class Decay:
         after = self.lengths[:, None].clamp(max=stop) - 1 - steps
         return torch.where(after >= 0, self.kept[after.clamp(min=0)], 0)
 
+    def between(self, ends: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """What is left at each of `ends` of the first memory, and of what came before each of them.
+
+        Shapes (row or 1, end) and (row or 1, later end, earlier end).
+        """
+        at = torch.tensor(ends, device=self.kept.device)[None]
+        if self.lengths is not None:
+            at = torch.minimum(at, self.lengths[:, None])
+        gone = at[:, :, None] - at[:, None]
+        # an earlier end may be as late as a later one, where a row has ended
+        order = torch.ones_like(gone[0], dtype=torch.bool).tril()
+        return self.kept[at], torch.where(order, self.kept[gone.clamp(min=0)], 0)
+
 
 def fold(
     relations: Float[Tensor, "one_or_batch query width depth"],
-    added: Sequence[Factors],
+    added: Factors,
     decay: Decay,
     start: int,
 ) -> Float[Tensor, "batch query width depth"]:
     """The memory after the steps `added`, the first of which is step `start`."""
-    stop, batch = start + len(added), added[0].values.shape[0]
-    matches = torch.cat([each.matches for each in added], dim=1)
+    batch, time = added.values.shape[:2]
+    stop = start + time
     weights = decay.weights(start, stop)[:, :, None, None].to(relations.dtype)
-    values = torch.stack([each.values for each in added], dim=1) * weights
-    new = matches.flatten(2).mT @ values.flatten(1, 2)
+    values = added.values * weights
+    new = added.matches.flatten(1, 2).flatten(2).mT @ values.flatten(1, 2)
     old = decay.carry(start, stop).to(relations.dtype) * relations.flatten(1, 2)
     return (old + new).view(batch, *relations.shape[1:])
 
 
 def memories(
     relations: Float[Tensor, "one_or_batch query width depth"],
-    added: Sequence[Factors],
+    added: Factors,
     decay: Decay,
     steps: Sequence[int],
 ) -> tuple[list[Tensor], Tensor]:
     """The memory after each of `steps`, and after the last step of all."""
     wanted, done = [], 0
     for step in steps:
-        relations = fold(relations, added[done : step + 1], decay, done)
+        relations = fold(relations, added.between(done, step + 1), decay, done)
         done = step + 1
         wanted.append(relations)
-    if done < len(added):
-        relations = fold(relations, added[done:], decay, done)
+    if done < added.values.shape[1]:
+        relations = fold(relations, added.between(done, added.values.shape[1]), decay, done)
     return wanted, relations
 
 

@@ -82,7 +82,14 @@ def distilled(
     w: Weights, relations: Float[Tensor, "batch query slot width"]
 ) -> Float[Tensor, "batch output"]:
     """The output that the relational memory gives."""
-    return w.output(w.distil(relations.flatten(2)).flatten(1))
+    return answered(w, w.distil(relations.flatten(2)))
+
+
+def answered(
+    w: Weights, distilled: Float[Tensor, "batch query distilled"]
+) -> Float[Tensor, "batch output"]:
+    """The output that the distilled memory gives."""
+    return w.output(distilled.flatten(1))
 
 
 def literal_step(

@@ -86,11 +86,18 @@ def _written(w: Weights, items: Tensor, left: Tensor) -> Tensor:
     return take * written.tanh() + keep * items
 
 
-def answered(
+def distilled(
     w: Weights, relations: Float[Tensor, "batch query width depth"]
 ) -> Float[Tensor, "batch output"]:
     """The answer that the relational memory gives."""
-    hidden = w.bottleneck(w.distil(relations.flatten(2)).flatten(1))
+    return answered(w, w.distil(relations.flatten(2)))
+
+
+def answered(
+    w: Weights, distilled: Float[Tensor, "batch query distilled"]
+) -> Float[Tensor, "batch output"]:
+    """The answer that the distilled memory gives."""
+    hidden = w.bottleneck(distilled.flatten(1))
     first, second, last = w.head
     return last(second(first(hidden).relu()).relu())
 
@@ -100,7 +107,7 @@ def literal_step(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The answer and both memories after one more input."""
     items, relations = literal_update(w, x, items, relations)
-    return answered(w, relations), items, relations
+    return distilled(w, relations), items, relations
 
 
 def literal(

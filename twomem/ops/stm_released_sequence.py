@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
+from twomem.kernels.stm_arguments import RELEASED, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.stm_released import Weights, answered, chain
 from twomem.ops.unroll import Form, Heard, unless_ended, unroll
@@ -26,7 +27,7 @@ def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
 
 def loop(
     w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
-) -> tuple[list[rel.Factors], Tensor]:
+) -> tuple[rel.Factors, Tensor]:
     """Runs the recurrence: what each step adds to the relational memory, and the item memory."""
     added, precise = [], items.dtype
     time = heard.left.shape[1]
@@ -51,7 +52,7 @@ def loop(
             later = heard.address[:, t + 1 :], heard.right[:, t + 1 :]
             reads = reads[:, 1:] + kept[: time - t - 1] * rel.push_values(new, *later)
         items = unless_ended(lengths, t, written, items)
-    return added, items
+    return rel.stacked(added), items
 
 
 def _first_reads(heard: Heard, relations: Tensor) -> Tensor | None:
@@ -71,7 +72,36 @@ def _write(w: Weights, heard: Heard, t: int, items: Tensor) -> Tensor:
     return take * written.tanh() + keep * items
 
 
-FORM = Form(hear, loop, answered, keep=lambda w: w.blends[0])
+def arguments(
+    w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
+) -> Arguments:
+    """The same loop as its kernels take it."""
+    time = heard.left.shape[1]
+    read = heard.address is not None
+    kept = rel.powers(w.blends[0] * relations.new_ones(()), time)
+    first = _first_reads(heard, relations)
+    return Arguments(
+        row=heard.left,
+        column=heard.left,
+        project=w.project.weight,
+        project_bias=w.project.bias,
+        gain=w.norm_gain.mT,
+        bias=w.norm_bias.mT,
+        items=items,
+        gates=heard.gates,
+        gate_weight=None if w.gates is None else w.gates.memory,
+        right=heard.right if read else None,
+        cue=heard.right @ (w.blends[1] * w.project.weight).mT if read else None,
+        address=heard.address,
+        first_reads=None if first is None else kept[:time, None] * first,
+        kept=kept if read else None,
+        moved=None if w.transfer is None else w.blends[2] * w.transfer.bias,
+        transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,
+        lengths=lengths,
+    )
+
+
+FORM = Form(hear, loop, answered, lambda w: w.blends[0], RELEASED, arguments)
 
 
 def sequence(
@@ -81,6 +111,7 @@ def sequence(
     relations: Float[Tensor, "batch query width depth"],
     steps: Sequence[int],
     lengths: Int[Tensor, " batch"] | None,
+    precision: str = "fp32",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The answers at `steps`, and both memories after each row's last step."""
-    return unroll(FORM, w, xs, items, relations, steps, lengths)
+    return unroll(FORM, w, xs, items, relations, steps, lengths, precision)

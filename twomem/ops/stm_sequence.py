@@ -13,8 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
+from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
-from twomem.ops.stm import Weights, distilled
+from twomem.ops.stm import Weights, answered
 from twomem.ops.unroll import Form, Heard, unless_ended, unroll
 
 
@@ -29,7 +30,7 @@ def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
 
 def loop(
     w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
-) -> tuple[list[rel.Factors], Tensor]:
+) -> tuple[rel.Factors, Tensor]:
     """Runs the recurrence: what each step adds to the relational memory, and the item memory."""
     turned, added, precise = items.mT, [], items.dtype
     moved, reads = _moved(w, relations), _first_reads(heard, relations)
@@ -51,7 +52,7 @@ def loop(
             later = heard.address[:, t + 1 :], heard.right[:, t + 1 :]
             reads = reads[:, 1:] + rel.push_keys(new, *later)
         turned = unless_ended(lengths, t, written, turned)
-    return added, turned.mT
+    return rel.stacked(added), turned.mT
 
 
 def _moved(w: Weights, relations: Tensor) -> Tensor | None:
@@ -79,7 +80,36 @@ def _write(w: Weights, heard: Heard, t: int, turned: Tensor) -> Tensor:
     return take * written + keep * turned
 
 
-FORM = Form(hear, loop, distilled, keep=lambda _w: 1.0)
+def arguments(
+    w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
+) -> Arguments:
+    """The same loop as its kernels take it; alpha 1 is in the gain of the values."""
+    values = w.project.shape[0] // 3
+    gain = torch.cat([w.norm_gain[:-values], w.blends[0] * w.norm_gain[-values:]])
+    bias = torch.cat([w.norm_bias[:-values], w.blends[0] * w.norm_bias[-values:]])
+    read = heard.address is not None
+    return Arguments(
+        row=heard.right,
+        column=heard.left,
+        project=w.project,
+        project_bias=w.project.new_zeros(w.project.shape[0]),
+        gain=gain,
+        bias=bias,
+        items=items.mT,
+        gates=heard.gates,
+        gate_weight=None if w.gates is None else w.gates.memory,
+        right=heard.right if read else None,
+        cue=w.blends[1] * heard.right if read else None,
+        address=heard.address,
+        first_reads=_first_reads(heard, relations),
+        kept=heard.left.new_ones(heard.left.shape[1] + 1) if read else None,
+        moved=_moved(w, relations),
+        transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,
+        lengths=lengths,
+    )
+
+
+FORM = Form(hear, loop, answered, lambda _w: 1.0, PAPER, arguments)
 
 
 def sequence(
@@ -89,6 +119,7 @@ def sequence(
     relations: Float[Tensor, "batch query slot width"],
     steps: Sequence[int],
     lengths: Int[Tensor, " batch"] | None,
+    precision: str = "fp32",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The outputs at `steps`, and both memories after each row's last step."""
-    return unroll(FORM, w, xs, items, relations, steps, lengths)
+    return unroll(FORM, w, xs, items, relations, steps, lengths, precision)

@@ -1,14 +1,17 @@
 """What the two forms of STM share when they read a sequence: chunks, answers, and rows that end."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
-from twomem.ops.weights import Blend
+from twomem.ops.choice import choose
+from twomem.ops.weights import Affine, Blend
 
 
 class Heard(NamedTuple):
@@ -26,12 +29,16 @@ class Form(NamedTuple):
 
     hear: Callable[[Any, Tensor], Heard]
     """From weights and inputs, all that does not depend on the memories."""
-    loop: Callable[..., tuple[list[rel.Factors], Tensor]]
+    loop: Callable[..., tuple[rel.Factors, Tensor]]
     """The recurrence: what each step adds to the relational memory, and the last item memory."""
     answer: Callable[[Any, Tensor], Tensor]
-    """From weights and a relational memory, the output."""
+    """From weights and what is distilled of a relational memory, the output."""
     keep: Callable[[Any], Blend]
     """By what the relational memory is multiplied at each step."""
+    number: int
+    """What the kernels call this form."""
+    arguments: Callable[..., Arguments]
+    """What the kernels take in the place of `loop`."""
 
 
 def unless_ended(lengths: Tensor | None, t: int, new: Tensor, old: Tensor) -> Tensor:
@@ -47,20 +54,33 @@ def unroll(
     relations: Tensor,
     steps: Sequence[int],
     lengths: Tensor | None,
+    precision: str = "fp32",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The outputs at `steps`, and both memories after each row's last step."""
-    ys = []
-    for start in range(0, len(xs), rel.CHUNK):
-        part = xs[start : start + rel.CHUNK]
+    found = []
+    way = choose(form.number, weights, xs, items, precision)
+    read = _read if way.precision is None else partial(_read_by_kernels, precision=way.precision)
+    for start in range(0, len(xs), way.steps):
+        part = xs[start : start + way.steps]
         inside = [t - start for t in steps if start <= t < start + len(part)]
         left = None if lengths is None else (lengths - start).clamp(0, len(part))
-        wanted, items, relations = _chunk(form, weights, part, items, relations, inside, left)
-        ys += [form.answer(weights, each) for each in wanted]
+        distilled, items, relations = read(form, weights, part, items, relations, inside, left)
+        found += [distilled] if inside else []
+    if found:
+        distilled = torch.cat(found)
+        return _answers(form, weights, distilled), items, relations
     # without an asked step the answer of the last memory still gives the width
-    return torch.stack(ys) if ys else form.answer(weights, relations)[None][:0], items, relations
+    distilled = weights.distil(relations.flatten(2))[None]
+    return _answers(form, weights, distilled)[:0], items, relations
 
 
-def _chunk(
+def _answers(
+    form: Form, weights: Any, distilled: Float[Tensor, "step batch query distilled"]
+) -> Tensor:
+    return form.answer(weights, distilled.flatten(0, 1)).unflatten(0, distilled.shape[:2])
+
+
+def _read(
     form: Form,
     weights: Any,
     xs: Tensor,
@@ -68,14 +88,65 @@ def _chunk(
     relations: Tensor,
     steps: Sequence[int],
     lengths: Tensor | None,
-) -> tuple[list[Tensor], Tensor, Tensor]:
-    """The relational memory after each of `steps`, and both memories at the end."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What is distilled of the relational memory after each of `steps`, and both memories at the end."""
     relations, one = rel.shared(relations), relations.new_ones(())
     decay = rel.Decay(form.keep(weights) * one, lengths, len(xs))
     heard = form.hear(weights, xs)
     added, items = form.loop(weights, heard, rel.shared(items), relations, lengths)
     wanted, relations = rel.memories(relations, added, decay, steps)
-    return wanted, items, relations
+    distilled = [weights.distil(each.flatten(2)) for each in wanted]
+    return torch.stack(distilled) if distilled else relations, items, relations
+
+
+def _read_by_kernels(
+    form: Form,
+    weights: Any,
+    xs: Tensor,
+    items: Tensor,
+    relations: Tensor,
+    steps: Sequence[int],
+    lengths: Tensor | None,
+    precision: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same as `_read`, by kernels of our own; no memory is laid out but the last."""
+    from twomem.kernels.folding import fold
+    from twomem.kernels.stm import recurrence
+
+    relations, one = rel.shared(relations), relations.new_ones(())
+    decay = rel.Decay(form.keep(weights) * one, lengths, len(xs))
+    heard = form.hear(weights, xs)
+    given = form.arguments(weights, heard, rel.shared(items), relations, lengths)
+    normal, last = recurrence(form.number, given, precision)
+    values = normal.chunk(3, dim=2)[2]
+    distilled = relations
+    if steps:
+        distilled = _distilled(weights.distil, relations, normal, values, decay, steps, precision)
+    new = fold(normal, values * decay.weights(0, len(xs))[:, :, None, None], precision)
+    relations = decay.carry(0, len(xs))[..., None] * relations + new
+    return distilled, last.mT if form.number == PAPER else last, relations
+
+
+def _distilled(
+    by: Affine,
+    relations: Tensor,
+    normal: Tensor,
+    values: Tensor,
+    decay: rel.Decay,
+    steps: Sequence[int],
+    precision: str,
+) -> Float[Tensor, "step batch query distilled"]:
+    """What is distilled after each of `steps`: of the first memory, and of each stretch of steps since."""
+    from twomem.kernels.folding import distil
+
+    ends = [step + 1 for step in steps]
+    fades = [decay.weights(*stretch) for stretch in zip([0, *ends], ends, strict=False)]
+    weighted = values[:, : ends[-1]] * torch.cat(fades, dim=1)[:, :, None, None]
+    new = distil(normal, weighted, by.weight, ends, precision)
+    of_first, of_new = decay.between(ends)
+    first = of_first.mT[:, :, None, None] * (relations.flatten(2) @ by.weight.mT)
+    summed = (of_new @ new.transpose(0, 1).flatten(2)).unflatten(2, new.shape[2:])
+    return first + summed.transpose(0, 1) + by.bias
 
 
 def by_steps(

@@ -1,10 +1,13 @@
 """The parts that the parameters of both STMs are made of."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import linear
+
+Precision = Literal["fp32", "tf32", "half", "bf16"]
+"""What tensor cores multiply: fp32 is as exact as float32, the others have 11, 11 and 8 bits."""
 
 Blend = Tensor | float
 """A blending factor: a tensor if it is learned, a number if it is fixed."""

@@ -1,0 +1,84 @@
+"""Compiles the CUDA sources at run time, with what torch brings, and launches them.
+
+This file alone knows torch's private entry to NVRTC. No compiler is needed on the user's machine.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from twomem.kernels import SOURCES
+
+Argument = Tensor | int | None
+Launch = Callable[[str, dict[str, int], int, int, Sequence[Argument]], None]
+
+on_cpu: Launch | None = None
+"""What stands for a GPU where there is none; tests put an emulator here."""
+
+_built: dict[Any, Any] = {}
+_lock = threading.Lock()
+
+
+def source(name: str, defines: dict[str, int]) -> str:
+    """The whole text of a kernel at these sizes."""
+    head = "".join(f"#define {key} {value}\n" for key, value in sorted(defines.items()))
+    parts = [(SOURCES / each).read_text() for each in ("operands.cuh", f"{name}.cu")]
+    size = (
+        f'extern "C" __global__ void {name}_bytes(int* size) {{ *size = (int)sizeof(Shared); }}\n'
+    )
+    return "".join([head, *parts, size])
+
+
+def _build(name: str, defines: dict[str, int], device: int) -> tuple[Any, int]:
+    """The kernel, and how many bytes of shared memory it takes."""
+    key = (name, tuple(sorted(defines.items())), device)
+    with _lock:
+        if key not in _built:
+            from torch.cuda._utils import _cuda_load_module, _nvrtc_compile
+
+            binary, _ = _nvrtc_compile(source(name, defines), name)
+            both = _cuda_load_module(binary, [name, f"{name}_bytes"])
+            assert isinstance(both, dict)
+            told = torch.zeros(1, dtype=torch.int32, device=f"cuda:{device}")
+            both[f"{name}_bytes"](args=[told])
+            kernel, size = both[name], int(told)
+            kernel.set_shared_memory_config(size)
+            _built[key] = (kernel, size)
+        return _built[key]
+
+
+def at_once(device: torch.device) -> int:
+    """Blocks that run side by side if each fills a multiprocessor."""
+    if device.type == "cpu":
+        return 2
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def launch(
+    name: str,
+    defines: dict[str, int],
+    blocks: int,
+    threads: int,
+    arguments: Sequence[Argument],
+) -> None:
+    """Runs a kernel on the device of its first argument."""
+    first = arguments[0]
+    assert isinstance(first, Tensor)
+    nothing = first.new_empty(0)  # a null pointer
+    arguments = [nothing if each is None else each for each in arguments]
+    if first.device.type == "cpu":
+        if on_cpu is None:
+            raise RuntimeError("kernels need a GPU")
+        on_cpu(name, defines, blocks, threads, arguments)
+        return
+    with torch.cuda.device(first.device):
+        kernel, size = _build(name, defines, first.device.index or 0)
+        kernel(
+            grid=(blocks, 1, 1),
+            block=(threads, 1, 1),
+            args=arguments,
+            shared_mem=size,
+        )

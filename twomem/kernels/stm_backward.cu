@@ -1,0 +1,538 @@
+// The recurrence of both STMs, backward: steps in reverse, with the gradient of the item memory in
+// registers. `stm_forward.cu` has the axes and the forms. What is sum over steps and sequences alone,
+// the gradients of the weights, is left to matrix products over what is written here. All of that
+// is `scale` times the gradient: the loop is linear in it, and 16-bit operands have a narrow range.
+//
+// A step has six phases, each ended by a barrier:
+//   1 the gradient that the transfer sees, and what the forward pass saved, to shared memory
+//   2 gradients of the values and of the image, as far as the transfer goes; of what later steps met
+//   3 gradients of the matches, K = tanh(q k), of q and k, and the sums of the normalisation
+//   4 gradients of the scores, and of the read of this step if it met their rows
+//   5 gradient of R, gates once more, their gradients
+//   6 what flows on through tanh(M) and the forget gate
+#define WARPS (D / 8)
+#define THREADS (32 * WARPS)
+#define ROWS (D / 16)
+#define GROUPS (N / 8)
+#define SCORES (3 * GROUPS)
+#define TILES ((SCORES + 1) / 2)
+#define TIMES (STEPS / 16)
+#define LD (D + 8)
+#define LDT (STEPS + 8)
+#define LDS (16 * TILES + 8)
+#define LDG (D * (2 / GATE_PARTS) + 8)
+#define RELEASED (FORM == 0)
+#define PAPER (FORM == 1)
+#if FORM == 1
+#define TRANSFERRED all
+#else
+#define TRANSFERRED flow
+#endif
+
+struct Shared {
+  alignas(16) elem tanh_items[GATED ? D * LD : 1];
+  union {
+    alignas(16) elem flow[TRANSFER ? D * LD : 1];
+    alignas(16) elem d_gate[GATED ? D * LDG : 1];
+  };
+  alignas(16) elem values[N * LD];
+  alignas(16) elem image[TRANSFER ? N * LD : 1];
+  alignas(16) elem d_image[TRANSFER ? N * LD : 1];
+  alignas(16) elem d_scores[D * LDS];
+  alignas(16) elem d_reads[READ ? STEPS * LD : 1];
+  alignas(16) elem d_reads_turned[READ ? D * LDT : 1];
+  alignas(16) elem right_turned[READ ? D * LDT : 1];
+  alignas(16) elem met[READ ? N * LDT : 1];
+  alignas(16) elem d_met[READ ? N * LDT : 1];
+  alignas(16) float part_met[READ && PAPER ? WARPS * STEPS * 8 : 1];
+  alignas(16) float queries[WARPS][N][8];
+  alignas(16) float keys[WARPS][N][8];
+  alignas(16) float2 moments[WARPS][PAPER ? 3 * N : 1];
+  alignas(16) float part_row[WARPS][D];
+  alignas(16) float address[READ ? STEPS * N : 1];
+  alignas(16) float kept[STEPS + 1];
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
+    const float* __restrict__ row, const float* __restrict__ column, const float* __restrict__ right,
+    const float* __restrict__ cue, const float* __restrict__ address, const float* __restrict__ gates,
+    const float* __restrict__ kept, const elem* __restrict__ gate_weight, const elem* __restrict__ gate_back,
+    const elem* __restrict__ project_back, const float* __restrict__ gain, const elem* __restrict__ transfer_back,
+    const int* __restrict__ lengths, const float* __restrict__ normal, const float* __restrict__ saved_items,
+    const float* __restrict__ saved_scores, const float* __restrict__ saved_rstd, const float* __restrict__ saved_image,
+    const float* __restrict__ saved_met, const float* __restrict__ saved_reads, const float* __restrict__ d_normal,
+    const float* __restrict__ d_last_items, const float* __restrict__ scale, float* __restrict__ d_row, float* __restrict__ d_column,
+    float* __restrict__ d_gates, float* __restrict__ d_scores, float* __restrict__ d_image, float* __restrict__ d_reads,
+    float* __restrict__ d_met, elem* __restrict__ d_gate, elem* __restrict__ seen, float* __restrict__ d_gain,
+    float* __restrict__ d_bias, float* __restrict__ d_items, float* __restrict__ d_moved, int time, int batch) {
+  SHARED_MEMORY(Shared, sh)
+  const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
+  const int i0 = 8 * warp + 2 * tq;  // this lane's columns of D x D
+  const int own = 8 * warp + g;      // its row among the scores
+  const float scaled = *scale;       // brings all gradients to where operands are exact
+  for (int x = tid; x <= STEPS; x += THREADS) sh.kept[x] = READ && x <= time ? kept[x] : 0.f;
+  for (int x = tid; x < D * LDS; x += THREADS) sh.d_scores[x] = narrow(0.f);
+
+  for (int sample = blockIdx.x; sample < batch; sample += gridDim.x) {
+    const int steps = lengths ? lengths[sample] : time;
+    float flow[ROWS][4];  // the gradient of the item memory
+#if PAPER && TRANSFER
+    float all[ROWS][4] = {};  // that of the running transfer
+#endif
+    float always0 = 0.f, always1 = 0.f;  // that of the transfer's bias
+    float to_gain[SCORES][2] = {}, to_bias[SCORES][2] = {};
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        const float2 x = *(const float2*)(d_last_items + ((long long)sample * D + 16 * r + 8 * h + g) * D + i0);
+        flow[r][2 * h] = scaled * x.x, flow[r][2 * h + 1] = scaled * x.y;
+      }
+#if READ
+    for (int x = tid; x < STEPS * LD; x += THREADS) sh.d_reads[x] = narrow(0.f);
+    for (int x = tid; x < D * LDT; x += THREADS) {
+      const int i = x / LDT, t = x % LDT;
+      sh.d_reads_turned[x] = narrow(0.f);
+      sh.right_turned[x] = narrow(t < time ? right[((long long)sample * time + t) * D + i] : 0.f);
+    }
+    for (int x = tid; x < STEPS * N; x += THREADS)
+      sh.address[x] = x / N < time ? address[(long long)sample * time * N + x] : 0.f;
+    barrier();
+#endif
+    for (int t = steps - 1; t >= 0; t--) {
+      const long long at = (long long)sample * time + t;
+      const float* before = saved_items + (at + sample) * D * D;
+      // ---- phase 1: to shared memory
+#pragma unroll
+      for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+          const int i = 16 * r + 8 * h + g;
+#if GATED
+          const float2 m = *(const float2*)(before + i * D + i0);
+          store_pair(sh.tanh_items + i * LD + i0, pair(tanh_of(m.x), tanh_of(m.y)));
+#endif
+#if TRANSFER
+          const float f0 = flow[r][2 * h], f1 = flow[r][2 * h + 1];
+#if PAPER
+          all[r][2 * h] += f0, all[r][2 * h + 1] += f1;
+          store_pair(sh.flow + i * LD + i0, pair(all[r][2 * h], all[r][2 * h + 1]));
+#else
+          always0 += f0, always1 += f1;
+          store_pair(sh.flow + i * LD + i0, pair(f0, f1));
+#endif
+#endif
+        }
+      for (int x = tid; x < N * D; x += THREADS) {
+        sh.values[x / D * LD + x % D] = narrow(normal[(at * 3 + 2) * N * D + x]);
+#if TRANSFER
+        sh.image[x / D * LD + x % D] = narrow(saved_image[at * N * D + x]);
+#endif
+      }
+#if READ
+      for (int x = tid; x < STEPS * N; x += THREADS) {
+        const int when = x / N, j = x % N;
+        const float c = saved_met[at * STEPS * N + x];
+        sh.met[j * LDT + when] = narrow(RELEASED ? (when > t ? c * sh.kept[when - t - 1] : 0.f) : c);
+      }
+#endif
+      for (int x = lane; x < 8 * N; x += 32) {
+        sh.queries[warp][x >> 3][x & 7] = normal[(at * 3 * N + (x >> 3)) * D + 8 * warp + (x & 7)];
+        sh.keys[warp][x >> 3][x & 7] = normal[((at * 3 + 1) * N + (x >> 3)) * D + 8 * warp + (x & 7)];
+      }
+      barrier();
+      // ---- phase 2: rows j = g and j = g + 8 of a tile of two groups
+      float to_values[(GROUPS + 1) / 2][4] = {};
+#if TRANSFER
+      {
+        float to_image[(GROUPS + 1) / 2][4] = {};
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+          const elem* f = sh.flow + own * LD + 16 * k + 2 * tq;
+          const pair_t along[2] = {load_pair(f), load_pair(f + 8)};
+          const float* x = TRANSFERRED[k];
+          const pair_t across[2] = {transposed(x[0], x[1]), transposed(x[2], x[3])};
+#pragma unroll
+          for (int x2 = 0; x2 < (GROUPS + 1) / 2; x2++) {
+            const elem *a = sh.image + (16 * x2 + g) * LD + 16 * k + 2 * tq, *v = sh.values + (16 * x2 + g) * LD + 16 * k + 2 * tq;
+            const bool both = 2 * x2 + 1 < GROUPS;
+            const pair_t left[4] = {load_pair(a), both ? load_pair(a + 8 * LD) : no_pair(), load_pair(a + 8), both ? load_pair(a + 8 * LD + 8) : no_pair()};
+            const pair_t left2[4] = {load_pair(v), both ? load_pair(v + 8 * LD) : no_pair(), load_pair(v + 8), both ? load_pair(v + 8 * LD + 8) : no_pair()};
+            multiply16(to_values[x2], left, along);
+            multiply16(to_image[x2], left2, across);
+          }
+        }
+#pragma unroll
+        for (int jg = 0; jg < GROUPS; jg++) {
+          const float* x = to_image[jg / 2] + 2 * (jg & 1);
+          store_pair(sh.d_image + (8 * jg + g) * LD + i0, pair(x[0], x[1]));
+          *(float2*)(d_image + (at * N + 8 * jg + g) * D + i0) = make_float2(x[0], x[1]);
+        }
+      }
+#endif
+#if READ && RELEASED
+      for (int k = warp; k < TIMES; k += WARPS)
+#pragma unroll
+        for (int jg = 0; jg < GROUPS; jg++) {
+          float to[4] = {0.f, 0.f, 0.f, 0.f};
+          UNROLL
+          for (int n = 0; n < ROWS; n++) {
+            const elem *a = sh.d_reads + (16 * k + g) * LD + 16 * n + 2 * tq, *v = sh.values + (8 * jg + g) * LD + 16 * n + 2 * tq;
+            const pair_t left[4] = {load_pair(a), load_pair(a + 8 * LD), load_pair(a + 8), load_pair(a + 8 * LD + 8)};
+            const pair_t b[2] = {load_pair(v), load_pair(v + 8)};
+            multiply16(to, left, b);
+          }
+#pragma unroll
+          for (int x = 0; x < 4; x++) {
+            const int when = 16 * k + 8 * (x >> 1) + g, j = 8 * jg + 2 * tq + (x & 1);
+            d_met[(at * STEPS + when) * N + j] = to[x];
+            sh.d_met[j * LDT + when] = narrow(when > t ? to[x] * sh.kept[when - t - 1] : 0.f);
+          }
+        }
+#endif
+#if READ && PAPER
+#pragma unroll
+      for (int jg = 0; jg < GROUPS; jg++) {
+        const float k0 = sh.keys[warp][8 * jg + g][2 * tq], k1 = sh.keys[warp][8 * jg + g][2 * tq + 1];
+        float part[TIMES][4] = {};
+        UNROLL
+        for (int s = 0; s < N; s += 2) {
+          const float* q = sh.queries[warp][s] + 2 * tq;
+          const pair_t matches[2] = {pair(tanh_of(q[0] * k0), tanh_of(q[1] * k1)), pair(tanh_of(q[8] * k0), tanh_of(q[9] * k1))};
+#pragma unroll
+          for (int k = 0; k < TIMES; k++) {
+            const elem* from = sh.d_reads + (16 * k + g) * LD + i0;
+            const pair_t v0 = load_pair(from), v1 = load_pair(from + 8 * LD);
+            const float* w = sh.address + (16 * k + g) * N + s;
+            const pair_t a[4] = {product(pair(w[0], w[0]), v0), product(pair(w[8 * N], w[8 * N]), v1),
+                                 product(pair(w[1], w[1]), v0), product(pair(w[8 * N + 1], w[8 * N + 1]), v1)};
+            multiply16(part[k], a, matches);
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < TIMES; k++) {
+          const float* to = part[k];
+          float* place = sh.part_met + (warp * STEPS + 16 * k + g) * 8 + 2 * tq;
+          place[0] = to[0], place[1] = to[1], place[64] = to[2], place[65] = to[3];
+        }
+        barrier();
+        for (int x = tid; x < STEPS * 8; x += THREADS) {
+          const int when = x >> 3, j = 8 * jg + (x & 7);
+          float sum = 0.f;
+          for (int w = 0; w < WARPS; w++) sum += sh.part_met[w * STEPS * 8 + x];
+          d_met[(at * STEPS + when) * N + j] = sum;
+          sh.d_met[j * LDT + when] = narrow(sum);
+        }
+        if (jg + 1 < GROUPS) barrier();
+      }
+#endif
+      barrier();
+      // ---- phase 3: rows (query, i), columns j; then all at row i = own and m = 8 G + 2 tq and the next
+      float to_normal[SCORES][2] = {};
+      {
+#if READ
+        // values meet a read: released by what the step met of the cue, the paper's by the cue itself
+        const elem *cues = RELEASED ? sh.d_reads_turned : sh.right_turned, *coefficients = RELEASED ? sh.met : sh.d_met;
+#pragma unroll
+        for (int k = 0; k < TIMES; k++) {
+          const elem* from = cues + own * LDT + 16 * k + 2 * tq;
+          const pair_t b[2] = {load_pair(from), load_pair(from + 8)};
+#pragma unroll
+          for (int x = 0; x < (GROUPS + 1) / 2; x++) {
+            const elem* a = coefficients + (16 * x + g) * LDT + 16 * k + 2 * tq;
+            const bool both = 2 * x + 1 < GROUPS;
+            const pair_t left[4] = {load_pair(a), both ? load_pair(a + 8 * LDT) : no_pair(), load_pair(a + 8), both ? load_pair(a + 8 * LDT + 8) : no_pair()};
+            multiply16(to_values[x], left, b);
+          }
+        }
+#endif
+#pragma unroll
+        for (int jg = 0; jg < GROUPS; jg++) {
+          const float2 v = transposed_exact(to_values[jg / 2][2 * (jg & 1)], to_values[jg / 2][2 * (jg & 1) + 1]);
+          to_normal[2 * GROUPS + jg][0] = v.x, to_normal[2 * GROUPS + jg][1] = v.y;
+        }
+#if TRANSFER || READ
+#pragma unroll
+        for (int jg = 0; jg < GROUPS; jg++) {
+          const float k0 = sh.keys[warp][8 * jg + 2 * tq][g], k1 = sh.keys[warp][8 * jg + 2 * tq + 1][g];
+#pragma unroll
+          for (int sg = 0; sg < GROUPS; sg++)
+          UNROLL
+          for (int s = 8 * sg; s < 8 * sg + 8; s += 2) {
+            float e[4] = {0.f, 0.f, 0.f, 0.f};
+#if TRANSFER
+            UNROLL
+            for (int k = 0; k < ROWS; k++) {
+              const elem* from = sh.d_image + (8 * jg + g) * LD + 16 * k + 2 * tq;
+              const pair_t b[2] = {load_pair(from), load_pair(from + 8)};
+              pair_t a[4];
+              load_pairs(transfer_back + (((warp * (N / 2) + s / 2) * ROWS + k) * 32 + lane) * 8, a);
+              multiply16(e, a, b);
+            }
+#endif
+#if READ
+            const elem *rows = RELEASED ? sh.right_turned : sh.d_reads_turned, *columns = RELEASED ? sh.d_met : sh.met;
+#pragma unroll
+            for (int k = 0; k < TIMES; k++) {
+              const elem *x = rows + own * LDT + 16 * k + 2 * tq, *y = columns + (8 * jg + g) * LDT + 16 * k + 2 * tq;
+              const pair_t b[2] = {load_pair(y), load_pair(y + 8)}, x0 = load_pair(x), x1 = load_pair(x + 8);
+              const float* w = sh.address + (16 * k + 2 * tq) * N + s;
+              const pair_t a[4] = {product(pair(w[0], w[N]), x0), product(pair(w[1], w[N + 1]), x0),
+                                   product(pair(w[8 * N], w[9 * N]), x1), product(pair(w[8 * N + 1], w[9 * N + 1]), x1)};
+              multiply16(e, a, b);
+            }
+#endif
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+              const float q = sh.queries[warp][s + h][g], m0 = tanh_of(q * k0), m1 = tanh_of(q * k1);
+              const float e0 = e[2 * h] * (1.f - m0 * m0), e1 = e[2 * h + 1] * (1.f - m1 * m1);
+              const float sum = over_tq(e0 * k0 + e1 * k1);
+              if ((s & 7) >> 1 == tq) to_normal[sg][h] += sum;
+              to_normal[GROUPS + jg][0] = fmaf(e0, q, to_normal[GROUPS + jg][0]);
+              to_normal[GROUPS + jg][1] = fmaf(e1, q, to_normal[GROUPS + jg][1]);
+            }
+          }
+        }
+#endif
+      }
+      float score[SCORES][2];
+#if RELEASED
+      float sum = 0.f, met = 0.f;
+#endif
+#pragma unroll
+      for (int x = 0; x < SCORES; x++) {
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          const int m = 8 * x + 2 * tq + e;
+          const long long place = (at * 3 * N + m) * D + own;
+          score[x][e] = saved_scores[place];
+          const float total = fmaf(scaled, d_normal[place], to_normal[x][e]);
+          to_gain[x][e] = fmaf(total, score[x][e], to_gain[x][e]), to_bias[x][e] += total;
+          to_normal[x][e] = total * gain[m * D + own];
+#if RELEASED
+          sum += to_normal[x][e], met = fmaf(to_normal[x][e], score[x][e], met);
+#else
+          const float a = over_g(to_normal[x][e]), b = over_g(to_normal[x][e] * score[x][e]);
+          if (g == 0) sh.moments[warp][m] = make_float2(a, b);
+#endif
+        }
+      }
+#if RELEASED
+      sum = over_g(over_tq(sum)), met = over_g(over_tq(met));
+      if (lane == 0) sh.moments[warp][0] = make_float2(sum, met);
+#endif
+      barrier();
+      // ---- phase 4: gradients of the scores
+      {
+        float to_read = 0.f;
+#pragma unroll
+        for (int x = 0; x < SCORES; x++) {
+#pragma unroll
+          for (int e = 0; e < 2; e++) {
+            const int m = 8 * x + 2 * tq + e, place = RELEASED ? 0 : m;
+            float a = 0.f, b = 0.f;
+            for (int w = 0; w < WARPS; w++) a += sh.moments[w][place].x, b += sh.moments[w][place].y;
+            const float part = 1.f / (float)(RELEASED ? 3 * REAL_N * REAL_D : REAL_D);
+            const float rstd = saved_rstd[RELEASED ? at : at * 3 * N + m];
+            const bool real = own < REAL_D && 8 * (x % GROUPS) + 2 * tq + e < REAL_N;
+            to_normal[x][e] = real ? rstd * (to_normal[x][e] - part * (a + score[x][e] * b)) : 0.f;
+#if READ && RELEASED
+            to_read = fmaf(to_normal[x][e], cue[at * 3 * N + m], to_read);
+#endif
+          }
+          store_pair(sh.d_scores + own * LDS + 8 * x + 2 * tq, pair(to_normal[x][0], to_normal[x][1]));
+          *(float2*)(d_scores + (at * D + own) * 3 * N + 8 * x + 2 * tq) = make_float2(to_normal[x][0], to_normal[x][1]);
+        }
+#if READ && RELEASED
+        to_read = over_tq(to_read);
+        if (tq == 0) {
+          sh.d_reads[t * LD + own] = sh.d_reads_turned[own * LDT + t] = narrow(to_read);
+          d_reads[at * D + own] = to_read;
+        }
+#endif
+      }
+      barrier();
+      // ---- phase 5: the gradient of R, then of the gates and of what is written
+      {
+        float to_read[2] = {0.f, 0.f};
+        pair_t b[TILES][2];
+#pragma unroll
+        for (int k = 0; k < TILES; k++) {
+          const elem* from = project_back + ((warp * TILES + k) * 32 + lane) * 4;
+          b[k][0] = load_pair(from), b[k][1] = load_pair(from + 2);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+          float to_seen[4] = {0.f, 0.f, 0.f, 0.f};
+#pragma unroll
+          for (int k = 0; k < TILES; k++) {
+            const elem* y = sh.d_scores + (16 * r + g) * LDS + 16 * k + 2 * tq;
+            const pair_t a[4] = {load_pair(y), load_pair(y + 8 * LDS), load_pair(y + 8), load_pair(y + 8 * LDS + 8)};
+            multiply16(to_seen, a, b[k]);
+          }
+#pragma unroll
+          for (int x = 0; x < 4; x++) {
+            flow[r][x] += to_seen[x];
+#if READ && PAPER
+            to_read[x & 1] = fmaf(to_seen[x], cue[at * D + 16 * r + 8 * (x >> 1) + g], to_read[x & 1]);
+#endif
+          }
+        }
+#if READ && PAPER
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          const float sum = over_g(to_read[e]);
+          if (g == 0) {
+            sh.d_reads[t * LD + i0 + e] = sh.d_reads_turned[(i0 + e) * LDT + t] = narrow(sum);
+            d_reads[at * D + i0 + e] = sum;
+          }
+        }
+#endif
+      }
+      float gate[GATED ? ROWS : 1][8];
+#if GATED
+      {
+        const float2 take = *(const float2*)(gates + at * 2 * D + i0), keep = *(const float2*)(gates + at * 2 * D + D + i0);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+          for (int x = 0; x < 4; x++) gate[r][x] = x & 1 ? take.y : take.x, gate[r][4 + x] = x & 1 ? keep.y : keep.x;
+        UNROLL
+        for (int k = 0; k < ROWS; k++) {
+          pair_t b[4];
+          load_pairs(gate_weight + ((warp * ROWS + k) * 32 + lane) * 8, b);
+#pragma unroll
+          for (int r = 0; r < ROWS; r++) {
+            const elem* h = sh.tanh_items + (16 * r + g) * LD + 16 * k + 2 * tq;
+            const pair_t a[4] = {load_pair(h), load_pair(h + 8 * LD), load_pair(h + 8), load_pair(h + 8 * LD + 8)};
+            multiply16(gate[r], a, b);
+            multiply16(gate[r] + 4, a, b + 2);
+          }
+        }
+      }
+#endif
+      {
+        const float2 c = *(const float2*)(column + at * D + i0);
+        float to_column[2] = {0.f, 0.f}, to_take[2] = {0.f, 0.f}, to_keep[2] = {0.f, 0.f};
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+          for (int h = 0; h < 2; h++) {
+            const int i = 16 * r + 8 * h + g;
+            const float a = row[at * D + i];
+            const float2 m = *(const float2*)(before + i * D + i0);
+            float to_row = 0.f, R[2];
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+              const int x = 2 * h + e;
+              const float ce = e ? c.y : c.x, me = e ? m.y : m.x;
+              float written = a * ce, to_written = flow[r][x], slope = 1.f;
+#if GATED
+              if (RELEASED) written = tanh_of(written), slope = 1.f - written * written;
+              const float take = sigmoid_of(gate[r][x]), keep = sigmoid_of(gate[r][4 + x]);
+              R[e] = take * written + keep * me;
+              gate[r][x] = to_written * written * take * (1.f - take);
+              gate[r][4 + x] = to_written * me * keep * (1.f - keep);
+              to_take[e] += gate[r][x], to_keep[e] += gate[r][4 + x];
+              flow[r][x] = to_written * keep;
+              to_written *= take * slope;
+#else
+              R[e] = written + me;
+#endif
+              to_row = fmaf(to_written, ce, to_row);
+              to_column[e] = fmaf(to_written, a, to_column[e]);
+            }
+            to_row = over_tq(to_row);
+            if (tq == 0) sh.part_row[warp][i] = to_row;
+#if READ && PAPER
+            const float2 v = *(const float2*)(saved_reads + at * D + i0);
+            const float add = cue[at * D + i];
+            R[0] = fmaf(add, v.x, R[0]), R[1] = fmaf(add, v.y, R[1]);
+#endif
+            store_pair(seen + (at * D + i) * D + i0, pair(R[0], R[1]));
+          }
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          const float a = over_g(to_column[e]);
+          if (g == 0) d_column[at * D + i0 + e] = a;
+#if GATED
+          const float b = over_g(to_take[e]), f = over_g(to_keep[e]);
+          if (g == 0) d_gates[at * 2 * D + i0 + e] = b, d_gates[at * 2 * D + D + i0 + e] = f;
+#endif
+        }
+      }
+      // ---- phase 6: what the gates heard of the memory; in two parts where both do not fit
+#if GATED
+      float to_tanh[ROWS][4] = {};
+#pragma unroll
+      for (int part = 0; part < GATE_PARTS; part++) {
+        if (part > 0) barrier();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+          for (int h = 0; h < 2; h++)
+#pragma unroll
+            for (int which = part; which < part + 2 / GATE_PARTS; which++) {
+              const int i = 16 * r + 8 * h + g;
+              const pair_t x = pair(gate[r][4 * which + 2 * h], gate[r][4 * which + 2 * h + 1]);
+              store_pair(sh.d_gate + i * LDG + (which - part) * D + i0, x);
+              store_pair(d_gate + (at * D + i) * 2 * D + which * D + i0, x);
+            }
+        barrier();
+        UNROLL
+        for (int k = 0; k < ROWS; k++) {
+          pair_t b[4];
+          load_pairs(gate_back + ((warp * ROWS + k) * 32 + lane) * 8, b);
+#pragma unroll
+          for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int which = part; which < part + 2 / GATE_PARTS; which++) {
+              const elem* y = sh.d_gate + (16 * r + g) * LDG + (which - part) * D + 16 * k + 2 * tq;
+              const pair_t a[4] = {load_pair(y), load_pair(y + 8 * LDG), load_pair(y + 8), load_pair(y + 8 * LDG + 8)};
+              multiply16(to_tanh[r], a, b + 2 * which);
+            }
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+          const float2 m = *(const float2*)(before + (16 * r + 8 * h + g) * D + i0);
+          const float h0 = tanh_of(m.x), h1 = tanh_of(m.y);
+          flow[r][2 * h] = fmaf(to_tanh[r][2 * h], 1.f - h0 * h0, flow[r][2 * h]);
+          flow[r][2 * h + 1] = fmaf(to_tanh[r][2 * h + 1], 1.f - h1 * h1, flow[r][2 * h + 1]);
+        }
+#else
+      barrier();
+#endif
+      for (int i = tid; i < D; i += THREADS) {
+        float sum = 0.f;
+        for (int w = 0; w < WARPS; w++) sum += sh.part_row[w][i];
+        d_row[at * D + i] = sum;
+      }
+      barrier();
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        const long long place = ((long long)sample * D + 16 * r + 8 * h + g) * D + i0;
+        *(float2*)(d_items + place) = make_float2(flow[r][2 * h], flow[r][2 * h + 1]);
+#if PAPER && TRANSFER
+        *(float2*)(d_moved + place) = make_float2(all[r][2 * h], all[r][2 * h + 1]);
+#endif
+      }
+#if RELEASED && TRANSFER
+    always0 = over_g(always0), always1 = over_g(always1);
+    if (g == 0) *(float2*)(d_moved + (long long)sample * D + i0) = make_float2(always0, always1);
+#endif
+#pragma unroll
+    for (int x = 0; x < SCORES; x++)
+#pragma unroll
+      for (int e = 0; e < 2; e++) {
+        const long long place = ((long long)sample * 3 * N + 8 * x + 2 * tq + e) * D + own;
+        d_gain[place] = to_gain[x][e], d_bias[place] = to_bias[x][e];
+      }
+    barrier();
+  }
+}

@@ -1,0 +1,130 @@
+"""One sequence through the kernels of the recurrence: packs, makes room, launches."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from twomem.kernels import fragments
+from twomem.kernels.products import OPERANDS, range_of
+from twomem.kernels.runtime import Argument, at_once, launch
+from twomem.kernels.stm_arguments import RELEASED, Arguments, Saved, Sizes, Streams
+from twomem.kernels.stm_shared import flags
+
+
+def _plain(x: Tensor | None) -> Tensor | None:
+    return None if x is None else x.detach().float().contiguous()
+
+
+class Call:
+    """A stretch of sequences at one precision: what both directions share."""
+
+    def __init__(self, form: int, given: Arguments, n: Sizes, precision: str) -> None:
+        """Takes arguments that are padded already; `n` has the sizes before."""
+        self.form, self.sizes, self.given = form, n, given
+        self.kind = OPERANDS.get(precision, torch.float32)
+        self.flags = flags(
+            form,
+            n,
+            gated=given.gates is not None,
+            read=given.address is not None,
+            transfer=given.transfer is not None,
+            precision=precision,
+        )
+
+    def operand(self, weight: Tensor) -> Tensor:
+        """Packed weights, as the tensor cores read them."""
+        return weight.detach().to(self.kind).contiguous()
+
+    def made(self, *shape: int, wanted: bool = True, kind: torch.dtype = torch.float32) -> Tensor:
+        """Room for a result; zeros where rows may end early, since nothing is written behind an end."""
+        new = torch.empty if self.given.lengths is None else torch.zeros
+        return new(shape if wanted else (0,), dtype=kind, device=self.given.row.device)
+
+    @property
+    def lengths(self) -> Tensor | None:
+        """How many steps each row has."""
+        given = self.given.lengths
+        return None if given is None else given.to(torch.int32)
+
+    def room(self, *, save: bool) -> tuple[Tensor, Tensor, Saved]:
+        """Room for all that the forward loop writes."""
+        n, f = self.sizes, self.flags
+        b, t, d, q = n.batch, n.time, n.wide, n.many
+        saved = Saved(
+            items=self.made(b, t + 1, d, d, wanted=save),
+            scores=self.made(b, t, 3 * q, d, wanted=save),
+            rstd=self.made(b, t, 1 if self.form == RELEASED else 3 * q, wanted=save),
+            image=self.made(b, t, q, d, wanted=save and f["TRANSFER"] > 0),
+            met=self.made(b, t, f["STEPS"], q, wanted=save and f["READ"] > 0),
+            reads=self.made(b, t, d, wanted=save and f["READ"] > 0),
+        )
+        return self.made(b, t, 3 * q, d), self.made(b, d, d), saved
+
+    def forward(self, *, save: bool) -> tuple[Tensor, Tensor, Saved]:
+        """Normal queries, keys and values of every step, the last item memory, and what is saved."""
+        g, n, f = self.given, self.sizes, self.flags
+        b, t, q = n.batch, n.time, n.many
+        normal, last, saved = self.room(save=save)
+        rows = pad(g.project, [0, 0, 0, -g.project.shape[0] % 16])
+        arguments = [
+            *map(_plain, (g.row, g.column, g.right, g.cue, g.address, g.gates)),
+            *map(_plain, (g.first_reads, g.kept, g.items, g.moved)),
+            None if g.gate_weight is None else self.operand(fragments.gates(g.gate_weight)),
+            self.operand(fragments.left(rows)),
+            *map(_plain, (g.project_bias, g.gain, g.bias)),
+            None if g.transfer is None else self.operand(fragments.transfer(g.transfer, q)),
+            self.lengths,
+            normal,
+            last,
+            *saved,
+            *(t, b, int(g.items.shape[0] > 1), int(g.moved is not None and g.moved.shape[0] > 1)),
+        ]
+        of_forward = {name: value for name, value in f.items() if name != "GATE_PARTS"}
+        self._launch("stm_forward", {**of_forward, "SAVE": int(save)}, arguments)
+        return normal, last, saved
+
+    def backward(
+        self, normal: Tensor, saved: Saved, d_normal: Tensor, d_last: Tensor
+    ) -> tuple[Streams, Tensor]:
+        """What the reverse loop gives, and by what it is too large; weights' gradients follow from it."""
+        scale = range_of(self.kind, d_normal, d_last)
+        g, n, f = self.given, self.sizes, self.flags
+        b, t, d, q = n.batch, n.time, n.wide, n.many
+        read, transfer, gated = (f[name] > 0 for name in ("READ", "TRANSFER", "GATED"))
+        streams = Streams(
+            row=self.made(b, t, d),
+            column=self.made(b, t, d),
+            gates=self.made(b, t, 2 * d, wanted=gated),
+            scores=self.made(b, t, d, 3 * q),
+            image=self.made(b, t, q, d, wanted=transfer),
+            reads=self.made(b, t, d, wanted=read),
+            met=self.made(b, t, f["STEPS"], q, wanted=read),
+            gate=self.made(b, t, d, 2 * d, wanted=gated, kind=self.kind),
+            seen=self.made(b, t, d, d, kind=self.kind),
+            gain=self.made(b, 3 * q, d),
+            bias=self.made(b, 3 * q, d),
+            items=self.made(b, d, d),
+            moved=self.made(b, *([d] if self.form == RELEASED else [d, d]), wanted=transfer),
+        )
+        columns = pad(g.project, [0, 0, 0, -g.project.shape[0] % 16]).mT
+        arguments = [
+            *map(_plain, (g.row, g.column, g.right, g.cue, g.address, g.gates, g.kept)),
+            None if g.gate_weight is None else self.operand(fragments.gates(g.gate_weight)),
+            None if g.gate_weight is None else self.operand(fragments.gates_back(g.gate_weight)),
+            self.operand(fragments.right(columns)),
+            _plain(g.gain),
+            None if g.transfer is None else self.operand(fragments.transfer_back(g.transfer, q)),
+            self.lengths,
+            normal,
+            *saved,
+            *map(_plain, (d_normal, d_last, scale)),
+            *streams,
+            *(t, b),
+        ]
+        self._launch("stm_backward", f, arguments)
+        return streams, scale
+
+    def _launch(self, name: str, defines: dict[str, int], arguments: list[Argument]) -> None:
+        """A block for each sequence, or as many as run side by side."""
+        blocks = min(self.sizes.batch, at_once(self.given.row.device))
+        launch(name, defines, blocks, 4 * self.sizes.wide, arguments)
