@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from twomem.core.steps import at_steps
 from twomem.ops.weights import Blend
 
 CHUNK = 48
@@ -100,7 +101,7 @@ class Decay:
 
         Shapes (row or 1, end) and (row or 1, later end, earlier end).
         """
-        at = torch.tensor(ends, device=self.kept.device)[None]
+        at = at_steps(torch.arange(len(self.kept), device=self.kept.device), ends)[None]
         if self.lengths is not None:
             at = torch.minimum(at, self.lengths[:, None])
         gone = at[:, :, None] - at[:, None]
