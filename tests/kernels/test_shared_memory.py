@@ -6,6 +6,7 @@ import emulate
 import pytest
 
 from twomem.kernels import stm_shared
+from twomem.kernels.runtime import HOPPER_ROOM
 from twomem.kernels.stm_arguments import PAPER, RELEASED, Sizes
 
 SIZES = [Sizes(1, 36, 16, 3), Sizes(1, 8, 30, 12), Sizes(1, 48, 90, 20), Sizes(1, 48, 128, 8)]
@@ -25,21 +26,24 @@ def switches():
 def test_the_sum_is_the_size_of_the_struct(name, precision, form):
     told = []
     for n, how in zip(SIZES * 2, switches(), strict=True):
-        flags = stm_shared.flags(form, n, **how, precision=precision)
+        flags = stm_shared.flags(form, n, **how, precision=precision, room=HOPPER_ROOM)
         told.append((flags, BYTES[name](flags)))
     assert [emulate.shared_bytes(name, flags) for flags, _ in told] == [size for _, size in told]
 
 
+EVERYTHING = {"gated": True, "read": True, "transfer": True}
+
+
 @pytest.mark.parametrize("precision", stm_shared.PRECISIONS)
-def test_the_papers_sizes_fit(precision):
-    for form in (RELEASED, PAPER):
-        n = Sizes(128, 36, 96, 8)
-        assert (
-            stm_shared.chunk(form, n, gated=True, read=True, transfer=True, precision=precision)
-            == 48
-        )
+@pytest.mark.parametrize("form", [RELEASED, PAPER])
+def test_the_papers_sizes_fit(precision, form):
+    n, how = Sizes(128, 36, 96, 8), {**EVERYTHING, "precision": precision}
+    assert stm_shared.chunk(form, n, **how, room=HOPPER_ROOM) == 48
 
 
 def test_what_does_not_fit_is_not_tried():
-    n = Sizes(128, 36, 128, 24)
-    assert stm_shared.chunk(PAPER, n, gated=True, read=True, transfer=True, precision="fp32") == 0
+    n, how = Sizes(128, 36, 128, 24), {**EVERYTHING, "precision": "fp32"}
+    assert stm_shared.chunk(PAPER, n, **how, room=HOPPER_ROOM) == 0
+    small = Sizes(128, 36, 96, 8)
+    assert stm_shared.chunk(PAPER, small, **how, room=99 * 1024) == 0
+    assert stm_shared.chunk(PAPER, small, **{**how, "precision": "half"}, room=163 * 1024) == 48

@@ -18,6 +18,9 @@ Launch = Callable[[str, dict[str, int], int, int, Sequence[Argument]], None]
 on_cpu: Launch | None = None
 """What stands for a GPU where there is none; tests put an emulator here."""
 
+HOPPER_ROOM = 227 * 1024
+"""Bytes of shared memory that a block has on a GPU of the data centre since Hopper."""
+
 _built: dict[Any, Any] = {}
 _lock = threading.Lock()
 
@@ -55,6 +58,15 @@ def at_once(device: torch.device) -> int:
     if device.type == "cpu":
         return 2
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def room(device: torch.device) -> int:
+    """Bytes of shared memory that a block can have."""
+    if device.type == "cpu":
+        return HOPPER_ROOM
+    # what every GPU has, should one not tell
+    properties = torch.cuda.get_device_properties(device)
+    return getattr(properties, "shared_memory_per_block_optin", 48 * 1024)
 
 
 def launch(

@@ -6,7 +6,7 @@ from torch.nn.functional import pad
 
 from twomem.kernels import fragments
 from twomem.kernels.products import OPERANDS, range_of
-from twomem.kernels.runtime import Argument, at_once, launch
+from twomem.kernels.runtime import Argument, at_once, launch, room
 from twomem.kernels.stm_arguments import RELEASED, Arguments, Saved, Sizes, Streams
 from twomem.kernels.stm_shared import flags
 
@@ -29,6 +29,7 @@ class Call:
             read=given.address is not None,
             transfer=given.transfer is not None,
             precision=precision,
+            room=room(given.row.device),
         )
 
     def operand(self, weight: Tensor) -> Tensor:

@@ -9,14 +9,12 @@ PRECISIONS = {"half": 0, "bf16": 1, "fp32": 2, "tf32": 3}
 """Names of operand precisions, and how the sources call them."""
 WIDEST, MOST_QUERIES, LONGEST = 128, 24, 48
 """The largest width, number of queries, and number of steps whose reads one launch holds."""
-ROOM = 227 * 1024
-"""Bytes of shared memory that a block has on a GPU of the data centre since Hopper."""
 
 
 def flags(
-    form: int, n: Sizes, *, gated: bool, read: bool, transfer: bool, precision: str
+    form: int, n: Sizes, *, gated: bool, read: bool, transfer: bool, precision: str, room: int
 ) -> dict[str, int]:
-    """The sizes and switches of both sources."""
+    """The sizes and switches of both sources, for `room` bytes of shared memory."""
     found = {
         "D": n.wide,
         "N": n.many,
@@ -31,7 +29,7 @@ def flags(
         "PRECISION": PRECISIONS[precision],
         "GATE_PARTS": 1,
     }
-    if backward_bytes(found) > ROOM:
+    if backward_bytes(found) > room:
         found["GATE_PARTS"] = 2
     return found
 
@@ -90,11 +88,13 @@ def backward_bytes(f: dict[str, int]) -> int:
     )
 
 
-def chunk(form: int, n: Sizes, *, gated: bool, read: bool, transfer: bool, precision: str) -> int:
+def chunk(
+    form: int, n: Sizes, *, gated: bool, read: bool, transfer: bool, precision: str, room: int
+) -> int:
     """Most steps of one launch, as far as shared memory goes; 0 if not even a tile fits."""
+    how = {"gated": gated, "read": read, "transfer": transfer}
     for steps in range(LONGEST, 0, -16):
-        sized = n._replace(time=steps)
-        f = flags(form, sized, gated=gated, read=read, transfer=transfer, precision=precision)
-        if max(forward_bytes(f), backward_bytes(f)) <= ROOM:
+        f = flags(form, n._replace(time=steps), **how, precision=precision, room=room)
+        if max(forward_bytes(f), backward_bytes(f)) <= room:
             return steps
     return 0

@@ -97,6 +97,7 @@ def _steps(form: int, weights: Any, xs: Tensor, items: Tensor, operands: str) ->
         read=bool(weights.address),
         transfer=weights.transfer is not None,
         precision=operands,
+        room=runtime.room(xs.device),
     )
 
 
