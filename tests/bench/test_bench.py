@@ -1,11 +1,16 @@
 """What is compared side by side is the same computation, and the numbers say what they mean."""
 
+import json
+
 import pytest
 import torch
 from shell import document
 
-from twomem.bench import measure
-from twomem.bench.stm import FORMS, MODELS, Shape, make
+from twomem.bench import measure, suite
+from twomem.bench.device import Ceilings
+from twomem.bench.floor import moved_bytes, operations
+from twomem.bench.shapes import SHAPES, Shape
+from twomem.bench.stm import FORMS, MODELS, equal_units, make, make_lstm
 
 SMALL = Shape(batch=2, time=3, width=5, queries=2)
 
@@ -56,3 +61,65 @@ def test_the_literal_form_takes_more_memory_at_size():
         pytest.skip("only Linux tells the peak of a process")
     literal, _, fast = peaks
     assert literal > 1.5 * fast
+
+
+def test_every_shape_of_the_suite_tells_its_way():
+    told = document("bench", "--suite", "h200", "--explain")
+    assert {row["shape"] for row in told["ways"]} == set(SHAPES)
+    assert all("need a GPU" in row["way"] for row in told["ways"])
+
+
+def test_a_shape_is_measured_beside_its_floor(tmp_path):
+    small = ("--time", "2", "--width", "4", "--queries", "2", "--batches", "2", "--repeats", "1")
+    out = tmp_path / "kept.json"
+    told = document("bench", "sort", *small, "--out", str(out))
+    assert json.loads(out.read_text()) == told
+    rows = told["records"]
+    assert {row["implementation"] for row in rows} == {"literal", "restructured"}
+    assert {row["form"] for row in rows} == {"paper", "released"}
+    for row in rows:
+        assert (row["shape"], row["precision"], row["batch"]) == ("sort", "fp32", 2)
+        assert row["microseconds_per_step"] == pytest.approx(500 * row["milliseconds"])
+        assert 0 < row["floor_microseconds_per_step"] < row["microseconds_per_step"]
+        assert row["spread"][0] <= row["milliseconds"] <= row["spread"][1]
+        assert row["command"].startswith("twomem")
+
+
+def test_the_lstm_has_as_many_parameters():
+    shape = SHAPES["sort"]
+    assert equal_units(1_139_744, shape) == 512
+    made, units = make_lstm(
+        shape._replace(width=16, queries=2), device="cpu", precision="fp32", direction="train"
+    )
+    assert sum(each.numel() for each in made.parameters) == pytest.approx(
+        sum(
+            each.numel()
+            for each in make(
+                "stm_released", "restructured", shape._replace(width=16, queries=2)
+            ).parameters
+        ),
+        rel=0.05,
+    )
+    assert units % 8 == 0
+
+
+def test_operations_grow_with_the_batch_and_training_moves_more():
+    small = Shape(batch=3, time=4, width=8, queries=2)
+    once, train = (operations("stm", small, direction) for direction in ("forward", "train"))
+    assert once < train
+    assert operations("stm", small._replace(batch=6), "train") == 2 * train
+    # the formula of both forward gate products alone, two operations for each multiplication
+    assert once > 3 * 4 * 2 * 8 * 16 * 8
+    assert moved_bytes("stm", small, "forward") < moved_bytes("stm", small, "train")
+
+
+def test_a_pass_that_fails_is_a_record_with_its_reason(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no room\nmore")
+
+    monkeypatch.setattr(suite, "make", broken)
+    most = Ceilings(1e9, dict.fromkeys(suite.PRECISIONS, 1e9))
+    small = Shape(batch=1, time=1, width=4, queries=1)
+    how = {"implementations": ["literal"], "directions": ["forward"], "most": most}
+    found = list(suite.records("sort", small, "cpu", **how))
+    assert [row["failed"] for row in found] == ["no room", "no room"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from twomem.bench.stm import Shape, make
+from twomem.bench.shapes import Shape
+from twomem.bench.stm import make
 
 
 def resident_bytes() -> int:

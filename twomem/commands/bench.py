@@ -1,108 +1,170 @@
 """`twomem bench`: speed and memory, side by side in one run."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twomem.commands.output import document, progress, table
+from twomem.commands.arguments import choose_device
+from twomem.commands.output import document, progress, say, table
 from twomem.core.errors import SettingsError
+
+_What = Literal["stm", "sort", "nth_farthest", "babi", "step"]
+_Implementation = Literal[
+    "literal", "restructured", "graph", "kernel", "cudnn_lstm", "cudnn_lstm_graph"
+]
+_Precision = Literal["fp32", "tf32", "half", "bf16"]
+_Direction = Literal["forward", "train"]
+_SUITES = {"h200": ("sort", "nth_farthest", "babi", "step")}
 
 
 def bench_command(
-    what: Literal["stm"] = "stm",
+    what: _What = "stm",
     /,
     *,
-    batches: tuple[int, ...] = (16, 64),
-    time: int = 36,
-    width: int = 96,
-    queries: int = 8,
+    suite: Literal["h200"] | None = None,
+    device: str = "cpu",
+    implementations: tuple[_Implementation, ...] = (),
+    precisions: tuple[_Precision, ...] = ("fp32", "tf32", "half", "bf16"),
+    directions: tuple[_Direction, ...] = ("forward", "train"),
+    batches: tuple[int, ...] = (),
+    time: int | None = None,
+    width: int | None = None,
+    queries: int | None = None,
     repeats: int = 3,
     threads: int | None = None,
+    explain: Annotated[bool, Parameter(negative="")] = False,
+    out: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Time forward and backward of both STMs, restructured against the literal formula.
+    """Time what a model can be computed by, side by side.
 
-    Literal lays out every outer product, as the released code does, and summed multiplies matrices
-    instead; faster and smaller compare with literal. The answer is asked at the last step. Peak memory is measured in a process of its own each.
+    `stm` compares both STMs with their formulas on a CPU, forward and backward: literal lays out every
+    outer product, as the released code does, and summed multiplies matrices instead; faster and smaller
+    compare with literal. The other names are shapes: every implementation, at every precision, and
+    the floor.
 
     Args:
         what: What is measured.
-        batches: Sequences in a batch; one comparison for each.
+        suite: All shapes of a suite in the place of one.
+        device: Where: `cpu`, `cuda`.
+        implementations: Which are measured; all that the device has if left out.
+        precisions: What is multiplied, where an implementation lets one choose.
+        directions: Forward alone, or forward and backward.
+        batches: Sequences in a batch, one comparison for each; 16 and 64, or the shape's own.
         time: Steps of a sequence.
         width: Width of the item memory.
         queries: Queries of the SAM operator.
-        repeats: How often each pass is timed, after one that does not count.
+        repeats: How often each pass is timed, after some that do not count.
         threads: Threads of the CPU; all cores if left out.
+        explain: Say which way each shape would be computed, and why nothing faster; measure nothing.
+        out: A file to keep the records in, as JSON.
         json: Print one JSON document.
     """
     import torch
 
-    from twomem.bench.stm import FORMS, MODELS, Shape
-    from twomem.training.environment import describe
-
     sizes = {"time": time, "width": width, "queries": queries, "repeats": repeats}
     for name, value in [*sizes.items(), *(("batches", each) for each in batches)]:
-        if value < 1:
+        if value is not None and value < 1:
             raise SettingsError(f"{name} is {value}; at least 1 is needed")
+    place = str(choose_device(device))
     if threads is not None:
         torch.set_num_threads(max(threads, 1))
+    names = _SUITES[suite] if suite else (what,)
+    own = {name: value for name, value in sizes.items() if value is not None and name != "repeats"}
+    if explain:
+        _explain(
+            [name for name in names if name != "stm"] or _SUITES["h200"], place, precisions, json
+        )
+    elif names == ("stm",):
+        _compare(batches or (16, 64), own, repeats, json)
+    else:
+        how = {"implementations": implementations or None, "precisions": precisions}
+        found = _records(
+            names, place, batches, own, {**how, "directions": directions, "repeats": repeats}
+        )
+        _tell(names, place, found, out, json)
+
+
+def _explain(names: Any, device: str, precisions: Any, json: bool) -> None:
+    from twomem.bench.explain import explain
+
+    rows = list(explain(names, device, precisions))
+    if json:
+        document({"device": device, "ways": rows})
+    else:
+        table(f"ways on {device}", list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _compare(batches: tuple[int, ...], own: dict[str, Any], repeats: int, json: bool) -> None:
+    from twomem.bench.compare import compare
+    from twomem.bench.shapes import Shape
+    from twomem.bench.stm import FORMS, MODELS
+    from twomem.training.environment import describe
+
     rounds = len(batches) * len(MODELS) * len(FORMS) * (repeats + 2)
-    with progress(f"measuring {what}", rounds) as move:
+    with progress("measuring stm", rounds) as move:
         done = iter(range(1, rounds + 1))
         rows = [
-            _compare(model, Shape(batch, time, width, queries), repeats, lambda: move(next(done)))
+            compare(model, Shape(batch, **own), repeats, lambda: move(next(done)))
             for batch in batches
             for model in MODELS
         ]
     if json:
-        document({"what": what, "environment": describe("cpu"), "comparisons": rows})
-    else:
-        _print(rows, time)
-
-
-def _compare(model: str, shape: Any, repeats: int, done: Any) -> dict[str, Any]:
-    """One model at one shape, in both forms."""
-    import torch
-
-    from twomem.bench import measure
-    from twomem.bench.stm import FORMS, make
-
-    passes = [make(model, form, shape).run for form in FORMS]
-    timings = measure.in_turns(passes, repeats, done)
-    found: dict[str, Any] = {"model": model, "shape": shape._asdict()}
-    for form, timing in zip(FORMS, timings, strict=True):
-        what = {"model": model, "form": form, "shape": shape._asdict()}
-        peak = measure.peak_bytes({**what, "threads": torch.get_num_threads()})
-        done()
-        found[form] = {
-            **{f"seconds_{k}": v for k, v in timing._asdict().items()},
-            "peak_bytes": peak,
-        }
-    literal, summed, fast = (found[form] for form in FORMS)
-    found["times_faster"] = literal["seconds_median"] / fast["seconds_median"]
-    found["times_faster_than_summed"] = summed["seconds_median"] / fast["seconds_median"]
-    known = literal["peak_bytes"] is not None and fast["peak_bytes"]
-    found["times_smaller"] = literal["peak_bytes"] / fast["peak_bytes"] if known else None
-    return found
-
-
-def _print(rows: list[dict[str, Any]], time: int) -> None:
+        document({"what": "stm", "environment": describe("cpu"), "comparisons": rows})
+        return
     columns = ["model", "batch", "literal s", "summed s", "fast s", "faster", "literal MiB"]
     columns += ["summed MiB", "MiB", "smaller"]
-    shown = []
-    for row in rows:
-        forms = row["literal"], row["summed"], row["restructured"]
-        shown.append(
-            [
-                row["model"],
-                row["shape"]["batch"],
-                *(f"{each['seconds_median']:.3f}" for each in forms),
-                f"{row['times_faster']:.1f}x",
-                *(
-                    "-" if each["peak_bytes"] is None else each["peak_bytes"] >> 20
-                    for each in forms
-                ),
-                "-" if row["times_smaller"] is None else f"{row['times_smaller']:.1f}x",
-            ]
+    steps = rows[0]["shape"]["time"]
+    title = f"forward and backward of {steps} steps, the answer at the last"
+    table(title, columns, [_compared(row, FORMS) for row in rows])
+
+
+def _compared(row: dict[str, Any], forms: tuple[str, ...]) -> list[Any]:
+    each = [row[form] for form in forms]
+    peaks = ["-" if form["peak_bytes"] is None else form["peak_bytes"] >> 20 for form in each]
+    smaller = "-" if row["times_smaller"] is None else f"{row['times_smaller']:.1f}x"
+    seconds = [f"{form['seconds_median']:.3f}" for form in each]
+    faster = f"{row['times_faster']:.1f}x"
+    return [row["model"], row["shape"]["batch"], *seconds, faster, *peaks, smaller]
+
+
+def _records(
+    names: Any, device: str, batches: tuple[int, ...], own: dict[str, int], how: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Every record of every shape, as it is measured."""
+    from twomem.bench.device import ceilings
+    from twomem.bench.shapes import SHAPES
+    from twomem.bench.suite import IMPLEMENTATIONS, records
+
+    how["implementations"] = how["implementations"] or IMPLEMENTATIONS
+    most = ceilings(device)
+    for name in names:
+        for batch in batches or (SHAPES[name].batch,):
+            shape = SHAPES[name]._replace(batch=batch, **own)
+            for record in records(name, shape, device, **how, most=most):
+                yield {**record, "batch": batch}
+
+
+def _tell(names: Any, device: str, found: Any, out: Path | None, json: bool) -> None:
+    """Prints the records, and keeps them if there is a file for them."""
+    from twomem.training.environment import describe
+    from twomem.training.files import to_json, write_whole
+
+    environment, rows = describe(device), []
+    for record in found:
+        rows.append({**record, "command": environment["command"], "commit": environment["commit"]})
+        say(
+            f"{' '.join(map(str, list(record.values())[:5]))}: {record.get('microseconds_per_step')}"
         )
-    table(f"forward and backward of {time} steps, the answer at the last", columns, shown)
+    whole = {"environment": environment, "records": rows}
+    if out is not None:
+        write_whole(out, to_json(whole))
+    if json:
+        document(whole)
+        return
+    columns = ["shape", "implementation", "form", "precision", "direction"]
+    columns += ["microseconds_per_step", "floor_microseconds_per_step", "peak_gib"]
+    cells = [["-" if row.get(name) is None else row[name] for name in columns] for row in rows]
+    table(f"{', '.join(names)} on {environment['device']}", columns, cells)
