@@ -1,6 +1,7 @@
 """What is compared side by side is the same computation, and the numbers say what they mean."""
 
 import json
+from typing import get_args
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from twomem.bench.device import Ceilings
 from twomem.bench.floor import moved_bytes, operations
 from twomem.bench.shapes import SHAPES, Shape
 from twomem.bench.stm import FORMS, MODELS, equal_units, make, make_lstm
+from twomem.commands import bench
 
 SMALL = Shape(batch=2, time=3, width=5, queries=2)
 
@@ -61,6 +63,11 @@ def test_the_literal_form_takes_more_memory_at_size():
         pytest.skip("only Linux tells the peak of a process")
     literal, _, fast = peaks
     assert literal > 1.5 * fast
+
+
+def test_the_command_knows_every_shape():
+    assert get_args(bench._What) == ("stm", *SHAPES)
+    assert bench._SUITES["h200"] == tuple(SHAPES)
 
 
 def test_every_shape_of_the_suite_tells_its_way():

@@ -60,3 +60,9 @@ def test_autocast_says_what_is_multiplied(monkeypatch):
     for dtype, operands in ((torch.float16, "half"), (torch.bfloat16, "bf16")):
         with torch.autocast("cpu", dtype=dtype):
             assert way(model).precision == operands
+
+
+def test_what_cannot_compile_is_told(monkeypatch):
+    assert runtime.obstacle() is None
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    assert "NVIDIA" in (runtime.obstacle() or "")

@@ -60,6 +60,18 @@ def at_once(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+def obstacle() -> str | None:
+    """Why nothing can be compiled here; none if it can."""
+    if torch.version.hip is not None:
+        return "the kernels are written for GPUs of NVIDIA"
+    try:
+        from torch.cuda._utils import _cuda_load_module, _nvrtc_compile
+    except ImportError:
+        return f"PyTorch {torch.__version__} does not compile kernels"
+    del _cuda_load_module, _nvrtc_compile
+    return None
+
+
 def room(device: torch.device) -> int:
     """Bytes of shared memory that a block can have."""
     if device.type == "cpu":

@@ -80,11 +80,15 @@ def _obstacle(xs: Tensor, items: Tensor, weights: Any) -> str | None:
         return f"the kernels need a GPU, and this is on {xs.device.type}"
     if items.dtype != torch.float32:
         return f"the kernels hold memories in float32, and this model's are {items.dtype}"
-    if xs.is_cuda and torch.cuda.get_device_capability(xs.device) < _OLDEST:
-        return f"the kernels need a GPU of compute capability {_OLDEST[0]}.{_OLDEST[1]}"
     if n.width > WIDEST or n.queries > MOST_QUERIES:
         return f"the kernels go up to width {WIDEST} and {MOST_QUERIES} queries"
-    return None
+    return _obstacle_of_gpu(xs.device) if xs.is_cuda else None
+
+
+def _obstacle_of_gpu(device: torch.device) -> str | None:
+    if torch.cuda.get_device_capability(device) < _OLDEST:
+        return f"the kernels need a GPU of compute capability {_OLDEST[0]}.{_OLDEST[1]}"
+    return runtime.obstacle()
 
 
 def _steps(form: int, weights: Any, xs: Tensor, items: Tensor, operands: str) -> int:
