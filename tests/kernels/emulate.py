@@ -17,9 +17,8 @@ HERE = Path(__file__).parent
 CXX = shutil.which("g++") or shutil.which("clang++")
 
 
-@cache
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="emulated-"))
+_kept = tempfile.TemporaryDirectory(prefix="emulated-")
+"""What is built; it goes when the tests end."""
 
 
 def read(name: str) -> str:
@@ -45,7 +44,6 @@ def build(
     )
     source = f"""
 {head}
-#include <algorithm>
 #include "emulator.h"
 {common}
 {kernel}
@@ -58,21 +56,14 @@ extern "C" void run(int blocks, int threads, unsigned seed, void** given) {{
 }}
 extern "C" int shared_bytes() {{ return (int)sizeof(Shared); }}
 """
-    place = _folder() / hashlib.sha256(source.encode()).hexdigest()[:16]
+    place = Path(_kept.name) / hashlib.sha256(source.encode()).hexdigest()[:16]
     place.with_suffix(".cpp").write_text(source)
-    command = [
-        str(CXX),
-        "-O1",
-        "-g",
-        "-std=c++17",
-        "-w",
-        "-fno-strict-aliasing",
-        "-shared",
-        "-fPIC",
-        f"-I{HERE}",
-    ]
-    subprocess.run([*command, f"{place}.cpp", "-o", f"{place}.so"], check=True)
+    _compile("-O1", "-fno-strict-aliasing", "-shared", "-fPIC", f"{place}.cpp", "-o", f"{place}.so")
     return ctypes.CDLL(f"{place}.so")
+
+
+def _compile(*words: str) -> None:
+    subprocess.run([str(CXX), "-std=c++17", "-w", f"-I{HERE}", *words], check=True)
 
 
 def run(
@@ -97,10 +88,9 @@ def shared_bytes(name: str, defines: dict[str, int]) -> int:
     kernel = read(name)
     head = "".join(f"#define {key} {value}\n" for key, value in defines.items())
     layout = kernel[: kernel.index("\n};", kernel.index("struct Shared {")) + 3]
-    source = f'{head}#include <algorithm>\n#include "emulator.h"\n{layout}\n'
+    source = f'{head}#include "emulator.h"\n{layout}\n'
     source += '#include <cstdio>\nint main() { std::printf("%d", (int)sizeof(Shared)); }\n'
-    place = _folder() / hashlib.sha256(source.encode()).hexdigest()[:16]
+    place = Path(_kept.name) / hashlib.sha256(source.encode()).hexdigest()[:16]
     place.with_suffix(".cpp").write_text(source)
-    command = [str(CXX), "-O0", "-std=c++17", "-w", f"-I{HERE}", f"{place}.cpp", "-o", str(place)]
-    subprocess.run(command, check=True)
+    _compile("-O0", f"{place}.cpp", "-o", str(place))
     return int(subprocess.run([str(place)], check=True, capture_output=True, text=True).stdout)

@@ -2,6 +2,7 @@
 // order, and shared memory starts as NaN. So a missing barrier, a place that nobody writes, or a lane
 // that holds the wrong number of an operand shows as a wrong result. What lanes exchange is computed here.
 #pragma once
+#include <algorithm>
 #include <csetjmp>
 #include <cmath>
 #include <cstdio>

@@ -123,27 +123,54 @@ def test_it_is_registered_rightly(form):
 
 
 SPOILT = {
-    "a barrier is missing": ("      barrier();\n      // ---- phase 2", "      // ---- phase 2"),
+    "a barrier is missing": (
+        "stm_forward",
+        "      barrier();\n      // ---- phase 2",
+        "      // ---- phase 2",
+    ),
     "a row is left out": (
+        "stm_forward",
         "r < ROWS; r++)\n#pragma unroll\n          for (int h = 0; h < 2",
         "r < ROWS - 1; r++)\n#pragma unroll\n          for (int h = 0; h < 2",
     ),
     "a sum is cut": (
+        "stm_forward",
         "for (int w = 0; w < WARPS; w++) met +=",
         "for (int w = 0; w < WARPS - 1; w++) met +=",
     ),
-    "a gate is another": ("sigmoid_of(gate[r][4 + 2 * h]) *", "sigmoid_of(gate[r][2 * h]) *"),
+    "a gate is another": (
+        "stm_forward",
+        "sigmoid_of(gate[r][4 + 2 * h]) *",
+        "sigmoid_of(gate[r][2 * h]) *",
+    ),
+    "a barrier back is missing": (
+        "stm_backward",
+        "      barrier();\n      // ---- phase 3",
+        "      // ---- phase 3",
+    ),
+    "a slope is left out": ("stm_backward", "* (1.f - m0 * m0)", "* 1.f"),
+    "a gradient of a gate is another": (
+        "stm_backward",
+        "to_written * me * keep * (1.f - keep)",
+        "to_written * me * take * (1.f - take)",
+    ),
+    "later reads are not met": (
+        "stm_backward",
+        "sh.d_met[j * LDT + when] = narrow(when > t ?",
+        "sh.d_met[j * LDT + when] = narrow(when > t + 1 ?",
+    ),
 }
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="spoils what the emulator builds")
 @pytest.mark.parametrize("fault", SPOILT)
 def test_a_spoilt_kernel_is_refused(fault, monkeypatch):
-    right, wrong = SPOILT[fault]
-    assert right in emulate.text("stm_forward")
-    spoilt = emulate.text("stm_forward").replace(right, wrong)
-    monkeypatch.setattr(
-        emulate, "text", lambda name: spoilt if name == "stm_forward" else emulate.read(name)
-    )
+    kernel, right, wrong = SPOILT[fault]
+    assert right in emulate.read(kernel)
+
+    def text(name):
+        return emulate.read(name).replace(right, wrong) if name == kernel else emulate.read(name)
+
+    monkeypatch.setattr(emulate, "text", text)
     with pytest.raises(AssertionError, match="error"):
         assert_as_accurate(*forms(RELEASED, "fp32", width=32, queries=3, time=4), range(1))

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 
 _WARM = 3
-_DTYPES = {"half": torch.float16, "bf16": torch.bfloat16}
+DTYPES = {"half": torch.float16, "bf16": torch.bfloat16}
+"""What a tensor of a precision is; float32 where it is not named."""
 
 
 class Ceilings(NamedTuple):
@@ -78,7 +79,7 @@ def ceilings(device: str) -> Ceilings:
     rates = {}
     for precision in ("fp32", "tf32", "half", "bf16"):
         a, b = (
-            torch.randn(side, side, device=device).to(_DTYPES.get(precision, torch.float32))
+            torch.randn(side, side, device=device).to(DTYPES.get(precision, torch.float32))
             for _ in range(2)
         )
         before = torch.backends.cuda.matmul.allow_tf32

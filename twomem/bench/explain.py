@@ -7,8 +7,11 @@ import torch
 
 from twomem import models
 from twomem.bench.shapes import SHAPES
-from twomem.bench.stm import MODELS
+from twomem.ops import stm_released_sequence, stm_sequence
 from twomem.ops.choice import choose
+
+FORMS = {"stm": stm_sequence.FORM, "stm_released": stm_released_sequence.FORM}
+"""How each model reads a sequence."""
 
 
 def explain(
@@ -17,12 +20,10 @@ def explain(
     """The way of every shape, model and precision."""
     for name in names:
         shape = SHAPES[name]
-        for number, model_name in ((1, "stm"), (0, "stm_released")):
-            assert model_name in MODELS
-            settings = {"width": shape.width, "queries": shape.queries, "gates": shape.gates}
-            config = models.load(model_name, **settings, alphas=shape.alphas)
+        for model_name, form in FORMS.items():
+            config = models.load(model_name, **shape.settings)
             model = config.build(shape.inputs, shape.outputs).to(device)
             xs = torch.empty(shape.time, shape.batch, shape.inputs, device=device)
             for precision in precisions:
-                way = choose(number, model.weights(), xs, model.initial_state(1)[0], precision)
+                way = choose(form.number, model.weights(), xs, model.initial_state(1)[0], precision)
                 yield {"shape": name, "model": model_name, "precision": precision, "way": way.why}

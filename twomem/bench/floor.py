@@ -1,12 +1,13 @@
-"""How fast a pass could be: what it must compute and move, over what the device does at most.
+"""How fast a pass of this arrangement could be: what it computes and moves, over what the device does.
 
-Operations are those of all matrix products of the restructured form, counted by PyTorch. Bytes are
-those that no arrangement avoids: parameters, inputs and answers once, their gradients once, and, in
-training, the item memory and the normal scores of every step, written on the way forward and read
-on the way back.
+Operations are those of all matrix products of the restructured form, counted by PyTorch; the rate is
+that of a large product at the same precision, so kernels that make fp32 of tf32 may go below it.
+Bytes are parameters, inputs and answers once, their gradients once, and, in training, the item memory
+and the normal scores of every step, written on the way forward and read on the way back.
 """
 
-import torch
+from functools import lru_cache
+
 from torch.utils.flop_counter import FlopCounterMode
 
 from twomem.bench.device import Ceilings
@@ -16,17 +17,18 @@ from twomem.bench.stm import make
 _FLOAT = 4
 
 
+@lru_cache
 def operations(model_name: str, shape: Shape, direction: str) -> float:
     """Operations in matrix products of a whole pass, counted for one sequence."""
-    torch.set_grad_enabled(True)
     alone = make(model_name, "restructured", shape._replace(batch=1), direction=direction)
     with FlopCounterMode(display=False) as counter:
         alone.run()
     return counter.get_total_flops() * shape.batch
 
 
+@lru_cache
 def moved_bytes(model_name: str, shape: Shape, direction: str) -> float:
-    """Bytes that a whole pass moves at least."""
+    """Bytes that a whole pass moves, each once."""
     parameters = make(model_name, "restructured", shape._replace(batch=1)).parameters
     held = sum(each.numel() for each in parameters)
     read = shape.batch * (shape.time * shape.inputs + shape.answers * shape.outputs)

@@ -20,6 +20,12 @@ class Shape(NamedTuple):
     alphas: Alphas = (None, None, None)
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """Those of an STM of this shape."""
+        sizes = {"width": self.width, "queries": self.queries}
+        return {**sizes, "gates": self.gates, "alphas": self.alphas}
+
+    @property
     def asked(self) -> Any:
         """The marks of the steps that are answered."""
         import torch

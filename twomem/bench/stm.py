@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from twomem import models
+from twomem.bench.device import DTYPES
 from twomem.bench.shapes import Shape
 from twomem.ops import stm, stm_released
 from twomem.ops.attention import laid_out_attention, outer_product_attention
@@ -26,7 +27,6 @@ _LITERAL: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 FORMS = ("literal", "summed", "restructured")
 MODELS = tuple(_LITERAL)
 _ATTENTIONS = {"literal": laid_out_attention, "summed": outer_product_attention}
-_DTYPES = {"half": torch.float16, "bf16": torch.bfloat16}
 
 
 class Pass(NamedTuple):
@@ -48,8 +48,7 @@ def make(
 ) -> Pass:
     """Prepares a pass; parameters and inputs are the same for all forms of a model."""
     torch.manual_seed(seed)
-    settings = {"width": shape.width, "queries": shape.queries, "gates": shape.gates}
-    config = models.load(model_name, **settings, alphas=shape.alphas, precision=precision)
+    config = models.load(model_name, **shape.settings, precision=precision)
     model = config.build(shape.inputs, shape.outputs).to(device)
     xs = torch.randn(shape.time, shape.batch, shape.inputs).to(device)
     if form in _ATTENTIONS:
@@ -64,10 +63,9 @@ def make_lstm(
 ) -> tuple[Pass, int]:
     """An LSTM with as many parameters as the released STM of this shape, and its units."""
     torch.manual_seed(seed)
-    settings = {"width": shape.width, "queries": shape.queries, "gates": shape.gates}
-    stm = models.load("stm_released", **settings, alphas=shape.alphas)
-    units = equal_units(stm.build(shape.inputs, shape.outputs).parameter_count, shape)
-    dtype = _DTYPES.get(precision, torch.float32)
+    released = models.load("stm_released", **shape.settings)
+    units = equal_units(released.build(shape.inputs, shape.outputs).parameter_count, shape)
+    dtype = DTYPES.get(precision, torch.float32)
     model = models.load("lstm", hidden=units).build(shape.inputs, shape.outputs).to(device, dtype)
     xs = torch.randn(shape.time, shape.batch, shape.inputs).to(device, dtype)
     forward = partial(_sequence, model, xs, shape, kernels=True)

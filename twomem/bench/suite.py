@@ -49,10 +49,9 @@ def records(
                     found = _one(
                         model, implementation, shape, device, precision, direction, repeats
                     )
-                    form = FORM_OF.get(model)
-                    floor = floor_microseconds(
-                        model if form else "stm_released", shape, direction, precision, most
-                    )
+                    form, floor = FORM_OF.get(model), None
+                    if form is not None:
+                        floor = floor_microseconds(model, shape, direction, precision, most)
                     yield {
                         "shape": name,
                         "implementation": implementation,
@@ -60,7 +59,7 @@ def records(
                         "precision": precision,
                         "direction": direction,
                         **found,
-                        "floor_microseconds_per_step": floor if form else None,
+                        "floor_microseconds_per_step": floor,
                     }
 
 

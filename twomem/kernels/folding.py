@@ -1,8 +1,7 @@
 """What many steps add up to: the relational memory, and what it is distilled to.
 
 `fold` sums K (x) V over all steps; `distil` maps such sums of stretches of steps by a matrix. Neither
-keeps the matches, nor a memory, for its gradient: both are made again, in less time than it takes
-to read them back.
+keeps the matches, nor a memory, for its gradient: both are made again.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The matches of all steps at once, written as operands of products, and their gradient.
 
-Making them again is cheaper than keeping them.
+They are made again where they are needed, so that they need not be kept.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """The recurrence of both STMs as one operation of PyTorch, `twomem::stm_forward`, and its gradient.
 
-Compiled and exported programs and captured graphs see a single node for each direction.
+PyTorch sees a single node for each direction.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from twomem.kernels.stm_arguments import Arguments, Saved, Sizes, padded, unpadd
 from twomem.kernels.stm_call import Call
 from twomem.kernels.stm_gradients import gradients
 
-Optional = Tensor | None
 Results = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 _COUNT = len(Arguments._fields)
 
@@ -56,16 +55,16 @@ def stm_forward(
     gain: Tensor,
     bias: Tensor,
     items: Tensor,
-    gates: Optional,
-    gate_weight: Optional,
-    right: Optional,
-    cue: Optional,
-    address: Optional,
-    first_reads: Optional,
-    kept: Optional,
-    moved: Optional,
-    transfer: Optional,
-    lengths: Optional,
+    gates: Tensor | None,
+    gate_weight: Tensor | None,
+    right: Tensor | None,
+    cue: Tensor | None,
+    address: Tensor | None,
+    first_reads: Tensor | None,
+    kept: Tensor | None,
+    moved: Tensor | None,
+    transfer: Tensor | None,
+    lengths: Tensor | None,
     form: int,
     width: int,
     queries: int,
@@ -86,7 +85,7 @@ def _(*arguments: Any) -> Results:
 
 @torch.library.custom_op("twomem::stm_backward", mutates_args=())
 def stm_backward(
-    given: list[Optional],
+    given: list[Tensor | None],
     results: list[Tensor],
     d_normal: Tensor,
     d_last: Tensor,
@@ -108,7 +107,7 @@ def stm_backward(
 
 
 @stm_backward.register_fake
-def _(given: list[Optional], results: Any, d_normal: Tensor, *_: Any) -> list[Tensor]:
+def _(given: list[Tensor | None], results: Any, d_normal: Tensor, *_: Any) -> list[Tensor]:
     del results
     return [
         d_normal.new_empty(0) if x is None or not x.is_floating_point() else torch.empty_like(x)

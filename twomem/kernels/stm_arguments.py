@@ -1,6 +1,6 @@
 """What the recurrence of both STMs takes and gives, and how it is padded to whole tiles.
 
-`twomem.ops.stm_kernels` prepares it: everything that depends on the inputs alone, with the blends
+`arguments` in `twomem.ops.stm_sequence` and its released twin prepare it: everything that depends on the inputs alone, with the blends
 folded in. Axes: batch, time, then `width` (rows and columns of the item memory) or `score` (queries,
 keys and values, one above the other). The released form is written as it is; the paper's runs on
 the transposed item memory.
@@ -27,9 +27,7 @@ class Arguments(NamedTuple):
     gates: Tensor | None  # batch time two_width
     gate_weight: Tensor | None  # two_width width
     right: Tensor | None  # batch time width: the cue of a read
-    cue: (
-        Tensor | None
-    )  # what is multiplied with the read: (batch time) score if released, else width
+    cue: Tensor | None  # what meets the read: batch time score if released, else batch time width
     address: Tensor | None  # batch time query
     first_reads: Tensor | None  # batch time width
     kept: Tensor | None  # powers of what the relational memory keeps, from 0 to time

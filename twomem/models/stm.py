@@ -58,7 +58,6 @@ class STMConfig(ModelConfig):
     """A number fixes a blend, none learns it."""
     first_alphas: tuple[Finite, Finite, Finite] = (1.0, 0.1, 0.0)
     """Where learned blends start."""
-
     precision: Precision = "fp32"
     """Operands of the kernels on a GPU; autocast says it where it is on. Sums are float32."""
 

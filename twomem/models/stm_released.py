@@ -54,7 +54,6 @@ class STMReleasedConfig(ModelConfig):
     """Whether the item memory is gated; without, inputs are added to it."""
     alphas: tuple[Finite | None, Finite | None, Finite | None] = (None, None, None)
     """A number fixes a blend, none learns it from 0."""
-
     precision: Precision = "fp32"
     """Operands of the kernels on a GPU; autocast says it where it is on. Sums are float32."""
 

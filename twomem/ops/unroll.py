@@ -65,10 +65,9 @@ def unroll(
         inside = [t - start for t in steps if start <= t < start + len(part)]
         left = None if lengths is None else (lengths - start).clamp(0, len(part))
         distilled, items, relations = read(form, weights, part, items, relations, inside, left)
-        found += [distilled] if inside else []
+        found += [] if distilled is None else [distilled]
     if found:
-        distilled = torch.cat(found)
-        return _answers(form, weights, distilled), items, relations
+        return _answers(form, weights, torch.cat(found)), items, relations
     # without an asked step the answer of the last memory still gives the width
     distilled = weights.distil(relations.flatten(2))[None]
     return _answers(form, weights, distilled)[:0], items, relations
@@ -88,15 +87,21 @@ def _read(
     relations: Tensor,
     steps: Sequence[int],
     lengths: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor | None, Tensor, Tensor]:
     """What is distilled of the relational memory after each of `steps`, and both memories at the end."""
-    relations, one = rel.shared(relations), relations.new_ones(())
-    decay = rel.Decay(form.keep(weights) * one, lengths, len(xs))
-    heard = form.hear(weights, xs)
+    relations, decay, heard = _prepared(form, weights, xs, relations, lengths)
     added, items = form.loop(weights, heard, rel.shared(items), relations, lengths)
     wanted, relations = rel.memories(relations, added, decay, steps)
     distilled = [weights.distil(each.flatten(2)) for each in wanted]
-    return torch.stack(distilled) if distilled else relations, items, relations
+    return torch.stack(distilled) if distilled else None, items, relations
+
+
+def _prepared(
+    form: Form, weights: Any, xs: Tensor, relations: Tensor, lengths: Tensor | None
+) -> tuple[Tensor, rel.Decay, Heard]:
+    """The first relational memory, held once if rows share it, how it fades, and what was heard."""
+    decay = rel.Decay(form.keep(weights) * relations.new_ones(()), lengths, len(xs))
+    return rel.shared(relations), decay, form.hear(weights, xs)
 
 
 def _read_by_kernels(
@@ -108,18 +113,16 @@ def _read_by_kernels(
     steps: Sequence[int],
     lengths: Tensor | None,
     precision: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor | None, Tensor, Tensor]:
     """The same as `_read`, by kernels of our own; no memory is laid out but the last."""
     from twomem.kernels.folding import fold
     from twomem.kernels.stm import recurrence
 
-    relations, one = rel.shared(relations), relations.new_ones(())
-    decay = rel.Decay(form.keep(weights) * one, lengths, len(xs))
-    heard = form.hear(weights, xs)
+    relations, decay, heard = _prepared(form, weights, xs, relations, lengths)
     given = form.arguments(weights, heard, rel.shared(items), relations, lengths)
     normal, last = recurrence(form.number, given, precision)
     values = normal.chunk(3, dim=2)[2]
-    distilled = relations
+    distilled = None
     if steps:
         distilled = _distilled(weights.distil, relations, normal, values, decay, steps, precision)
     new = fold(normal, values * decay.weights(0, len(xs))[:, :, None, None], precision)
