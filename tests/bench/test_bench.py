@@ -66,8 +66,8 @@ def test_the_literal_form_takes_more_memory_at_size():
 
 
 def test_the_command_knows_every_shape():
-    assert get_args(bench._What) == ("stm", *SHAPES)
-    assert bench._SUITES["h200"] == tuple(SHAPES)
+    assert get_args(bench._What) == ("stm", *SHAPES, "train_step")
+    assert bench._SUITES["h200"] == (*SHAPES, "train_step")
 
 
 def test_every_shape_of_the_suite_tells_its_way():
@@ -130,3 +130,12 @@ def test_a_pass_that_fails_is_a_record_with_its_reason(monkeypatch):
     how = {"implementations": ["literal"], "directions": ["forward"], "most": most}
     found = list(suite.records("sort", small, "cpu", **how))
     assert [row["failed"] for row in found] == ["no room", "no room"]
+
+
+def test_a_whole_update_is_measured_beside_its_pass():
+    how = ("--width", "4", "--queries", "2", "--repeats", "1", "--precisions", "fp32")
+    told = document("bench", "train_step", *how)
+    assert [row["model"] for row in told["records"]] == ["stm", "stm_released", "lstm"]
+    for row in told["records"]:
+        ratio = row["milliseconds"] / row["alone_milliseconds"]
+        assert row["times_alone"] == pytest.approx(ratio)

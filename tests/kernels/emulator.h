@@ -127,6 +127,7 @@ static void launch(void (*kernel)(), int blocks, int threads, size_t shared_byte
 
 #define SHARED_MEMORY(kind, name) kind& name = *(kind*)emulator::shared_memory;
 DI void barrier() { emulator::wait_for_all(); }
+DI void prefetch(const float* p) { (void)*(volatile const float*)p; }
 DI void warp_barrier() { emulator::exchange(nullptr, 0); }
 DI float from_lane(float x, int lane) { return emulator::exchange(&x, 1)[lane & 31].in[0]; }
 DI float from_xor(float x, int mask) {

@@ -156,8 +156,8 @@ SPOILT = {
     ),
     "later reads are not met": (
         "stm_backward",
-        "sh.d_met[j * LDT + when] = narrow(when > t ?",
-        "sh.d_met[j * LDT + when] = narrow(when > t + 1 ?",
+        "const elem faded = narrow(when > t ?",
+        "const elem faded = narrow(when > t + 1 ?",
     ),
 }
 

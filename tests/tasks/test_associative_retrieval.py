@@ -58,7 +58,7 @@ def test_digits_that_are_right_are_counted(said, accuracy):
 @given(pairs=st.integers(1, 26), seed=seeds)
 def test_what_is_drawn_is_pairs_then_two_marks_then_a_letter_of_them(pairs, seed):
     task = AssociativeRetrieval(pairs=pairs)
-    inputs, targets, asked = task.draw(4, task.generator(seed))
+    inputs, targets, asked, _ = task.draw(4, task.generator(seed))
     for row, text in enumerate(spoken(inputs)):
         letters, values = text[: 2 * pairs : 2], text[1 : 2 * pairs : 2]
         assert len(text) == 2 * pairs + 3

@@ -69,7 +69,8 @@ def test_the_next_batch_of_a_stream_is_another(name, seed):
 @given(count=st.integers(1, 5), seed=seeds)
 def test_sizes_are_as_promised(name, count, seed):
     task = tasks.load(name)
-    inputs, targets, asked = batch = batch_of(task, seed, count)
+    inputs, targets, asked, when = batch = batch_of(task, seed, count)
+    assert when is not None
     assert isinstance(task, Task)
     assert inputs.shape == (len(inputs), count, task.input_size)
     assert targets.shape == (len(inputs), count, task.output_size)

@@ -19,7 +19,7 @@ from twomem.training.supervised import Training
 
 def stop_after(step: int) -> Hooks:
     """Asks politely to stop, as Ctrl-C does, in the middle of a run."""
-    return Hooks(step=lambda now, _: os.kill(os.getpid(), signal.SIGINT) if now == step else None)
+    return Hooks(step=lambda now: os.kill(os.getpid(), signal.SIGINT) if now == step else None)
 
 
 @pytest.mark.parametrize("model", sorted(SIZES))
@@ -51,7 +51,7 @@ def test_a_stop_saves_the_update_it_stopped_at(tmp_path):
 def test_a_finished_run_is_not_trained_again(tmp_path):
     run(experiment(), tmp_path)
     heard = []
-    outcome = run(experiment(), tmp_path, hooks=Hooks(step=lambda *news: heard.append(news)))
+    outcome = run(experiment(), tmp_path, hooks=Hooks(step=heard.append))
     assert outcome.done
     assert heard == []
     assert outcome.scores == {k: numbers(tmp_path)[-1][k] for k in ("bit_errors", "items_perfect")}
@@ -108,7 +108,7 @@ def test_a_bad_gradient_is_named_and_the_last_checkpoint_stays(tmp_path, value, 
 
 
 def test_a_bad_loss_is_named(tmp_path):
-    with pytest.raises(Diverged, match=r"the loss is (nan|inf) at update"):
+    with pytest.raises(Diverged, match=r"the loss is not finite at update"):
         run(experiment(200, learning_rate=1e30, clip_value=None), tmp_path)
 
 

@@ -10,13 +10,14 @@ from twomem.commands.arguments import choose_device
 from twomem.commands.output import document, progress, say, table
 from twomem.core.errors import SettingsError
 
-_What = Literal["stm", "sort", "nth_farthest", "babi", "step"]
+_What = Literal["stm", "sort", "nth_farthest", "babi", "step", "train_step"]
 _Implementation = Literal[
     "literal", "restructured", "graph", "kernel", "cudnn_lstm", "cudnn_lstm_graph"
 ]
 _Precision = Literal["fp32", "tf32", "half", "bf16"]
 _Direction = Literal["forward", "train"]
-_SUITES = {"h200": ("sort", "nth_farthest", "babi", "step")}
+_NO_SHAPES = ("stm", "train_step")
+_SUITES = {"h200": ("sort", "nth_farthest", "babi", "step", "train_step")}
 
 
 def bench_command(
@@ -42,8 +43,8 @@ def bench_command(
 
     `stm` compares both STMs with their formulas on a CPU, forward and backward: literal lays out every
     outer product, as the released code does, and summed multiplies matrices instead; faster and smaller
-    compare with literal. The other names are shapes: every implementation, at every precision, and
-    the floor.
+    compare with literal. `train_step` is a whole update of training beside its forward and backward
+    pass alone. The other names are shapes: every implementation, at every precision, and the floor.
 
     Args:
         what: What is measured.
@@ -74,9 +75,7 @@ def bench_command(
     names = _SUITES[suite] if suite else (what,)
     own = {name: value for name, value in sizes.items() if value is not None and name != "repeats"}
     if explain:
-        _explain(
-            [name for name in names if name != "stm"] or _SUITES["h200"], place, precisions, json
-        )
+        _explain([name for name in names if name not in _NO_SHAPES], place, precisions, json)
     elif names == ("stm",):
         _compare(batches or (16, 64), own, repeats, json)
     else:
@@ -89,8 +88,9 @@ def bench_command(
 
 def _explain(names: Any, device: str, precisions: Any, json: bool) -> None:
     from twomem.bench.explain import explain
+    from twomem.bench.shapes import SHAPES
 
-    rows = list(explain(names, device, precisions))
+    rows = list(explain(names or list(SHAPES), device, precisions))
     if json:
         document({"device": device, "ways": rows})
     else:
@@ -134,6 +134,7 @@ def _records(
     names: Any, device: str, batches: tuple[int, ...], own: dict[str, int], how: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Every record of every shape, as it is measured."""
+    from twomem.bench import train_step
     from twomem.bench.device import ceilings
     from twomem.bench.shapes import SHAPES
     from twomem.bench.suite import IMPLEMENTATIONS, records
@@ -141,6 +142,10 @@ def _records(
     how["implementations"] = how["implementations"] or IMPLEMENTATIONS
     most = ceilings(device)
     for name in names:
+        if name == "train_step":
+            sizes = {key: value for key, value in own.items() if key != "time"}
+            yield from train_step.records(device, how["precisions"], how["repeats"], **sizes)
+            continue
         for batch in batches or (SHAPES[name].batch,):
             shape = SHAPES[name]._replace(batch=batch, **own)
             for record in records(name, shape, device, **how, most=most):
@@ -164,7 +169,14 @@ def _tell(names: Any, device: str, found: Any, out: Path | None, json: bool) -> 
     if json:
         document(whole)
         return
+    if any(row["shape"] == "train_step" for row in rows):
+        own = [row for row in rows if row["shape"] == "train_step"]
+        names_of = ["task", "model", "precision", "milliseconds", "times_alone"]
+        table("whole updates", names_of, [[row[name] for name in names_of] for row in own])
+        rows = [row for row in rows if row["shape"] != "train_step"]
     columns = ["shape", "implementation", "form", "precision", "direction"]
     columns += ["microseconds_per_step", "floor_microseconds_per_step", "peak_gib"]
+    if not rows:
+        return
     cells = [["-" if row.get(name) is None else row[name] for name in columns] for row in rows]
     table(f"{', '.join(names)} on {environment['device']}", columns, cells)

@@ -65,7 +65,7 @@ def train_command(
             scores = {k: v for k, v in line.items() if k not in ("step", "seconds")}
             move(line["step"], "  ".join(f"{k} {show(v)}" for k, v in scores.items()))
 
-        hooks = Hooks(step=lambda step, _loss: move(step), measured=measured, warn=warn)
+        hooks = Hooks(step=move, measured=measured, warn=warn)
         outcome = run(experiment, folder, place, hooks)
     result = {
         "folder": str(outcome.folder),

@@ -1,6 +1,7 @@
-"""Picks steps of a sequence without telling the device anything from the host."""
+"""Steps of a sequence on a device, which is told nothing from the host where it need not be."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -17,3 +18,9 @@ def at_steps(x: Tensor, steps: Sequence[int]) -> Tensor:
     if last - first == len(steps) - 1:
         return x[first : last + 1]
     return torch.stack([x[step] for step in steps])
+
+
+@lru_cache(maxsize=1024)
+def numbers(values: tuple[int, ...], device: torch.device) -> Tensor:
+    """Whole numbers on a device, sent there once: a captured graph finds them in place."""
+    return torch.tensor(values, device=device)

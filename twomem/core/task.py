@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from twomem.core.config import SEEDS, Named, Whole
+from twomem.core.steps import at_steps
 
 
 class Batch(NamedTuple):
@@ -17,32 +18,34 @@ class Batch(NamedTuple):
     inputs: Float[Tensor, "time batch input"]
     targets: Float[Tensor, "time batch output"]
     asked: Bool[Tensor, "time batch"]
+    when: Bool[Tensor, " time"] | None = None
+    """The steps at which some row is asked, on the host: who tells them spares a look at the device."""
 
     @property
     def steps(self) -> Bool[Tensor, " time"]:
         """The steps at which some row is asked: what a model is given as `asked`."""
-        return self.asked.any(1)
+        return self.asked.any(1).cpu() if self.when is None else self.when
 
     def answers(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs, targets and marks at the asked steps.
 
         `outputs` has a row for every step, or for every step at which some row is asked.
         """
-        steps, needed = self.steps, self.targets.shape[1:]
-        asked = int(steps.sum())
+        steps, needed = self.steps.nonzero().flatten().tolist(), self.targets.shape[1:]
+        asked, time = len(steps), len(self.targets)
         if outputs.shape[1:] != needed:
             raise ValueError(
                 f"the outputs have shape {tuple(outputs.shape)}; for each step {tuple(needed)} "
                 "are needed, batch and width of an answer"
             )
-        if len(outputs) not in (asked, len(steps)):
+        if len(outputs) not in (asked, time):
             raise ValueError(
                 f"the outputs have {len(outputs)} steps; {asked} (those that are asked) "
-                f"or {len(steps)} (all) are needed"
+                f"or {time} (all) are needed"
             )
         if len(outputs) != asked:
-            outputs = outputs[steps]
-        return outputs, self.targets[steps], self.asked[steps]
+            outputs = at_steps(outputs, steps)
+        return outputs, at_steps(self.targets, steps), at_steps(self.asked, steps)
 
 
 class Task(Named, ABC):
@@ -71,9 +74,20 @@ class Task(Named, ABC):
     def chance(self) -> dict[str, float]:
         """The expected scores of whoever has read nothing."""
 
+    def length(self, generator: torch.Generator) -> int | None:
+        """Draws what sets the shape of a batch; none if all batches have one shape.
+
+        Whoever captures a graph for each shape draws it apart, on the host.
+        """
+        del generator
+        return None
+
     @abstractmethod
-    def draw(self, count: int, generator: torch.Generator) -> Batch:
-        """Draws `count` sequences of one length, on the device of the generator."""
+    def draw(self, count: int, generator: torch.Generator, length: int | None = None) -> Batch:
+        """Draws `count` sequences of one length, on the device of the generator.
+
+        The length is drawn too if none is given.
+        """
 
     @abstractmethod
     def loss(

@@ -4,8 +4,29 @@ A lane is `4 * g + tq`. Neighbours along the contraction come in pairs (`e`), tw
 (`p`); a left operand has rows `g` and `g + 8` (`h`), a right operand has column `g`.
 """
 
+from collections.abc import Callable
+from functools import cache
+
 import torch
 from torch import Tensor
+
+
+def packed(weight: Tensor, order: Callable[..., Tensor], *sizes: int) -> Tensor:
+    """`order(weight, *sizes)` as one piece of memory, by one gather."""
+    places = _places(order, tuple(weight.shape), sizes, weight.device)
+    return weight.detach().reshape(-1).index_select(0, places)
+
+
+@cache
+def _places(
+    order: Callable[..., Tensor],
+    shape: tuple[int, ...],
+    sizes: tuple[int, ...],
+    device: torch.device,
+) -> Tensor:
+    """Where each number of the order stands; made once, since a captured graph cannot make it."""
+    count = torch.Size(shape).numel()
+    return order(torch.arange(count).view(shape), *sizes).reshape(-1).to(device)
 
 
 def left(x: Tensor) -> Tensor:
@@ -42,3 +63,18 @@ def transfer_back(weight: Tensor, queries: int) -> Tensor:
     parts = weight.unflatten(1, (queries // 2, 2, -1, 8)).unflatten(0, (-1, 2, 4, 2))
     # k p tq e  s h w g
     return parts.permute(6, 4, 0, 7, 2, 1, 5, 3)
+
+
+def rows_of_distilled(weight: Tensor) -> Tensor:
+    """The map of single steps (distilled, width, depth) as right operand, for each row of the memory.
+
+    Columns are distilled, two tiles of them side by side.
+    """
+    tiles = torch.stack([right(row) for row in weight.permute(1, 0, 2)])  # i r k g tq p e
+    return tiles.unflatten(1, (-1, 2)).permute(0, 3, 1, 4, 5, 2, 6, 7)
+
+
+def rows_of_depth(weight: Tensor) -> Tensor:
+    """The same map, contracted over what is distilled; columns are depth."""
+    tiles = torch.stack([right(row) for row in weight.permute(1, 2, 0)])  # i f k g tq p e
+    return tiles.unflatten(1, (-1, 2)).permute(0, 1, 3, 4, 5, 2, 6, 7)

@@ -9,17 +9,18 @@ from torch import Tensor
 from twomem.kernels.runtime import launch
 from twomem.kernels.stm_shared import PRECISIONS
 
-_NUMBERS = {
+NUMBERS = {
     torch.float16: PRECISIONS["half"],
     torch.bfloat16: PRECISIONS["bf16"],
     torch.float32: PRECISIONS["fp32"],
 }
+"""What the sources call operands of each dtype."""
 
 
 def _launch(name: str, kind: torch.dtype, normal: Tensor, *more: Tensor) -> None:
     batch, time, scores, width = normal.shape
     threads = -(-width // 32) * 32
-    defines = {"QUERIES": scores // 3, "THREADS": threads, "PRECISION": _NUMBERS[kind]}
+    defines = {"QUERIES": scores // 3, "THREADS": threads, "PRECISION": NUMBERS[kind]}
     launch(name, defines, batch * time, threads, [normal, *more, batch * time, width])
 
 

@@ -10,6 +10,7 @@
 
 DI void barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
 DI void warp_barrier() { __syncwarp(); }
+DI void prefetch(const float* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 DI float from_lane(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DI float from_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
@@ -140,6 +141,10 @@ DI float2 transposed_exact(float x, float y) {
   const int lane = threadIdx.x & 31, g = lane >> 2, tq = lane & 3, from = 8 * tq + (g >> 1);
   const float x0 = from_lane(x, from), y0 = from_lane(y, from), x1 = from_lane(x, from + 4), y1 = from_lane(y, from + 4);
   return g & 1 ? make_float2(y0, y1) : make_float2(x0, x1);
+}
+// brings numbers from memory near to where a later step reads them, a line of 32 a thread
+DI void bring(const float* from, int count, int threads) {
+  for (int x = 32 * (int)threadIdx.x; x < count; x += 32 * threads) prefetch(from + x);
 }
 // the sum over the four lanes that share g, or over the eight that share tq
 DI float over_tq(float x) {

@@ -1,5 +1,7 @@
 """Matrix products at the precision of a kernel's operands, with sums and results in float32."""
 
+from functools import reduce
+
 import torch
 from torch import Tensor
 
@@ -17,13 +19,23 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return a.float() @ b.float()
 
 
-def range_of(kind: torch.dtype, *gradients: Tensor) -> Tensor:
+def range_of(kind: torch.dtype, *gradients: Tensor) -> Tensor | None:
     """The power of two that brings the largest gradient near 1, for operands of a narrow range.
 
-    One where the range is that of float32. The device is not waited for.
+    None where the range is that of float32. The device is not waited for.
     """
     if kind != torch.float16:
-        return torch.ones((), device=gradients[0].device)
-    largest = torch.stack([each.abs().amax().float() for each in gradients]).amax()
-    found = torch.exp2(-torch.log2(largest.clamp(min=2.0**-100)).ceil())
-    return torch.where(largest > 0, found, 1.0)
+        return None
+    sizes = [torch.linalg.vector_norm(each, float("inf")).float() for each in gradients]
+    # of zero the exponent is zero; float32 knows no larger power than the 126th
+    exponent = torch.frexp(reduce(torch.maximum, sizes)).exponent.clamp(min=-126)
+    return torch.exp2(-exponent.float())
+
+
+def rescaled(found: list[Tensor], scale: Tensor | None) -> list[Tensor]:
+    """The gradients of what was brought into range by `scale`."""
+    if scale is None:
+        return found
+    by = scale.reciprocal()
+    # one launch for all of them
+    return list(torch._foreach_mul(found, by))  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from twomem.kernels.products import rescaled
 from twomem.kernels.stm_arguments import Arguments, Saved, Sizes, padded, unpadded
 from twomem.kernels.stm_call import Call
 from twomem.kernels.stm_gradients import gradients
@@ -100,9 +101,11 @@ def stm_backward(
     streams, scale = call.backward(normal, Saved(*saved), d_normal, d_last)
     exact = _arguments([_single(x) for x in given])
     found = gradients(form, exact, normal, Saved(*saved), streams, call.kind)
+    there = {i: g for i, g in enumerate(found) if g is not None and arguments[i] is not None}
+    exact_ones = iter(rescaled(list(there.values()), scale))
     return [
-        d_normal.new_empty(0) if g is None or x is None else (g / scale).to(x.dtype)
-        for g, x in zip(found, arguments, strict=True)
+        next(exact_ones).to(x.dtype) if i in there and x is not None else d_normal.new_empty(0)
+        for i, x in enumerate(arguments)
     ]
 
 

@@ -82,7 +82,10 @@ class Streams(NamedTuple):
     image: Tensor  # batch time query width
     reads: Tensor  # batch time width
     met: Tensor  # batch time step query
+    right: Tensor  # batch time width
+    address: Tensor  # batch time query
     gate: Tensor  # batch time width two_width: of what the gates heard, entry by entry
+    heard: Tensor  # no gradient: batch time width width, what the gates heard of the memory
     seen: Tensor  # no gradient: batch time width width, what the scores are of
     gain: Tensor  # batch score width
     bias: Tensor

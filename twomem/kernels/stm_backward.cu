@@ -19,8 +19,11 @@
 #define TIMES (STEPS / 16)
 #define LD (D + 8)
 #define LDT (STEPS + 8)
+#define LDV N
 #define LDS (16 * TILES + 8)
 #define LDG (D * (2 / GATE_PARTS) + 8)
+// gradients of cues and addresses are summed here where they fit into registers
+#define SUMMED (READ && GROUPS == 1)
 #define RELEASED (FORM == 0)
 #define PAPER (FORM == 1)
 #if FORM == 1
@@ -34,6 +37,7 @@ struct Shared {
   union {
     alignas(16) elem flow[TRANSFER ? D * LD : 1];
     alignas(16) elem d_gate[GATED ? D * LDG : 1];
+    alignas(16) float part_address[SUMMED ? WARPS * STEPS * N : 1];
   };
   alignas(16) elem values[N * LD];
   alignas(16) elem image[TRANSFER ? N * LD : 1];
@@ -44,6 +48,7 @@ struct Shared {
   alignas(16) elem right_turned[READ ? D * LDT : 1];
   alignas(16) elem met[READ ? N * LDT : 1];
   alignas(16) elem d_met[READ ? N * LDT : 1];
+  alignas(16) elem later_met[SUMMED ? STEPS * LDV : 1];
   alignas(16) float part_met[READ && PAPER ? WARPS * STEPS * 8 : 1];
   alignas(16) float queries[WARPS][N][8];
   alignas(16) float keys[WARPS][N][8];
@@ -62,8 +67,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
     const float* __restrict__ saved_scores, const float* __restrict__ saved_rstd, const float* __restrict__ saved_image,
     const float* __restrict__ saved_met, const float* __restrict__ saved_reads, const float* __restrict__ d_normal,
     const float* __restrict__ d_last_items, const float* __restrict__ scale, float* __restrict__ d_row, float* __restrict__ d_column,
-    float* __restrict__ d_gates, float* __restrict__ d_scores, float* __restrict__ d_image, float* __restrict__ d_reads,
-    float* __restrict__ d_met, elem* __restrict__ d_gate, elem* __restrict__ seen, float* __restrict__ d_gain,
+    float* __restrict__ d_gates, elem* __restrict__ d_scores, float* __restrict__ d_image, float* __restrict__ d_reads,
+    float* __restrict__ d_met, float* __restrict__ d_right, float* __restrict__ d_address, elem* __restrict__ d_gate,
+    elem* __restrict__ heard, elem* __restrict__ seen, float* __restrict__ d_gain,
     float* __restrict__ d_bias, float* __restrict__ d_items, float* __restrict__ d_moved, int time, int batch) {
   SHARED_MEMORY(Shared, sh)
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
@@ -81,6 +87,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #endif
     float always0 = 0.f, always1 = 0.f;  // that of the transfer's bias
     float to_gain[SCORES][2] = {}, to_bias[SCORES][2] = {};
+#if SUMMED
+    float to_right[TIMES][4] = {}, to_address[TIMES][4] = {};
+#if RELEASED
+    pair_t later[2 * TIMES];
+#pragma unroll
+    for (int k = 0; k < 2 * TIMES; k++) {
+      const int t = 8 * k + g;
+      const float2 b = *(const float2*)(right + ((long long)sample * time + (t < time ? t : 0)) * D + i0);
+      later[k] = t < time ? pair(b.x, b.y) : no_pair();
+    }
+#endif
+#endif
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -110,7 +128,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
           const int i = 16 * r + 8 * h + g;
 #if GATED
           const float2 m = *(const float2*)(before + i * D + i0);
-          store_pair(sh.tanh_items + i * LD + i0, pair(tanh_of(m.x), tanh_of(m.y)));
+          const pair_t bent = pair(tanh_of(m.x), tanh_of(m.y));
+          store_pair(sh.tanh_items + i * LD + i0, bent);
+          store_pair(heard + (at * D + i) * D + i0, bent);
 #endif
 #if TRANSFER
           const float f0 = flow[r][2 * h], f1 = flow[r][2 * h + 1];
@@ -134,11 +154,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
         const int when = x / N, j = x % N;
         const float c = saved_met[at * STEPS * N + x];
         sh.met[j * LDT + when] = narrow(RELEASED ? (when > t ? c * sh.kept[when - t - 1] : 0.f) : c);
+#if SUMMED && PAPER
+        sh.later_met[when * LDV + j] = narrow(c);
+#endif
       }
 #endif
       for (int x = lane; x < 8 * N; x += 32) {
         sh.queries[warp][x >> 3][x & 7] = normal[(at * 3 * N + (x >> 3)) * D + 8 * warp + (x & 7)];
         sh.keys[warp][x >> 3][x & 7] = normal[((at * 3 + 1) * N + (x >> 3)) * D + 8 * warp + (x & 7)];
+      }
+      if (t > 0) {
+        bring(before - D * D, D * D, THREADS);
+        bring(normal + (at - 1) * 3 * N * D, 3 * N * D, THREADS);
+        bring(saved_scores + (at - 1) * 3 * N * D, 3 * N * D, THREADS);
+        bring(d_normal + (at - 1) * 3 * N * D, 3 * N * D, THREADS);
+        if (TRANSFER) bring(saved_image + (at - 1) * N * D, N * D, THREADS);
+        if (READ) bring(saved_met + (at - 1) * STEPS * N, STEPS * N, THREADS);
+        if (GATED) bring(gates + (at - 1) * 2 * D, 2 * D, THREADS);
+        bring(row + (at - 1) * D, D, THREADS);
+        bring(column + (at - 1) * D, D, THREADS);
       }
       barrier();
       // ---- phase 2: rows j = g and j = g + 8 of a tile of two groups
@@ -186,7 +220,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
           for (int x = 0; x < 4; x++) {
             const int when = 16 * k + 8 * (x >> 1) + g, j = 8 * jg + 2 * tq + (x & 1);
             d_met[(at * STEPS + when) * N + j] = to[x];
-            sh.d_met[j * LDT + when] = narrow(when > t ? to[x] * sh.kept[when - t - 1] : 0.f);
+            const elem faded = narrow(when > t ? to[x] * sh.kept[when - t - 1] : 0.f);
+            sh.d_met[j * LDT + when] = faded;
+#if SUMMED
+            sh.later_met[when * LDV + j] = faded;
+#endif
           }
         }
 #endif
@@ -282,17 +320,68 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
               multiply16(e, a, b);
             }
 #endif
+            float matches[4];
 #pragma unroll
             for (int h = 0; h < 2; h++) {
               const float q = sh.queries[warp][s + h][g], m0 = tanh_of(q * k0), m1 = tanh_of(q * k1);
               const float e0 = e[2 * h] * (1.f - m0 * m0), e1 = e[2 * h + 1] * (1.f - m1 * m1);
+              matches[2 * h] = m0, matches[2 * h + 1] = m1;
               const float sum = over_tq(e0 * k0 + e1 * k1);
               if ((s & 7) >> 1 == tq) to_normal[sg][h] += sum;
               to_normal[GROUPS + jg][0] = fmaf(e0, q, to_normal[GROUPS + jg][0]);
               to_normal[GROUPS + jg][1] = fmaf(e1, q, to_normal[GROUPS + jg][1]);
             }
+#if SUMMED && RELEASED
+            // later cues met these matches
+            const pair_t met_now[2] = {pair(matches[0], matches[1]), pair(matches[2], matches[3])};
+#pragma unroll
+            for (int k = 0; k < TIMES; k++) {
+              const float* w = sh.address + (16 * k + g) * N + s;
+              const elem* c = sh.later_met + (16 * k + g) * LDV + 8 * jg + 2 * tq;
+              const pair_t c0 = load_pair(c), c1 = load_pair(c + 8 * LDV);
+              const pair_t a[4] = {product(pair(w[0], w[0]), c0), product(pair(w[8 * N], w[8 * N]), c1),
+                                   product(pair(w[1], w[1]), c0), product(pair(w[8 * N + 1], w[8 * N + 1]), c1)};
+              multiply16(to_right[k], a, met_now);
+            }
+#endif
           }
         }
+#endif
+#if SUMMED
+        // what later addresses weighed: matches of query g with each key, at this warp's rows 2 tq and the next
+        {
+          const float q0 = sh.queries[warp][g][2 * tq], q1 = sh.queries[warp][g][2 * tq + 1];
+          UNROLL
+          for (int j = 0; j < N; j += 2) {
+            const float *ka = sh.keys[warp][j] + 2 * tq, *kb = sh.keys[warp][j + 1] + 2 * tq;
+            const pair_t b[2] = {pair(tanh_of(q0 * ka[0]), tanh_of(q1 * ka[1])), pair(tanh_of(q0 * kb[0]), tanh_of(q1 * kb[1]))};
+#pragma unroll
+            for (int k = 0; k < TIMES; k++) {
+              const elem* c = sh.later_met + (16 * k + g) * LDV + j;
+              const float c0 = widen(c[0]), c1 = widen(c[1]), e0 = widen(c[8 * LDV]), e1 = widen(c[8 * LDV + 1]);
+#if RELEASED
+              const pair_t x0 = later[2 * k], x1 = later[2 * k + 1];
+#else
+              const elem* x = sh.d_reads + (16 * k + g) * LD + i0;
+              const pair_t x0 = load_pair(x), x1 = load_pair(x + 8 * LD);
+#endif
+              const pair_t a[4] = {product(pair(c0, c0), x0), product(pair(e0, e0), x1), product(pair(c1, c1), x0), product(pair(e1, e1), x1)};
+              multiply16(to_address[k], a, b);
+            }
+          }
+        }
+#if PAPER
+        // later cues met these values
+        {
+          const elem* v = sh.values + 2 * tq * LD + own;
+          const pair_t b = pair(widen(v[0]), widen(v[LD]));
+#pragma unroll
+          for (int k = 0; k < TIMES; k++) {
+            const elem* c = sh.d_met + 2 * tq * LDT + 16 * k + g;
+            multiply8(to_right[k], pair(widen(c[0]), widen(c[LDT])), pair(widen(c[8]), widen(c[LDT + 8])), b);
+          }
+        }
+#endif
 #endif
       }
       float score[SCORES][2];
@@ -325,15 +414,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
       // ---- phase 4: gradients of the scores
       {
         float to_read = 0.f;
+#if RELEASED
+        float a = 0.f, b = 0.f;
+        for (int w = 0; w < WARPS; w++) a += sh.moments[w][0].x, b += sh.moments[w][0].y;
+        const float rstd = saved_rstd[at];
+#endif
 #pragma unroll
         for (int x = 0; x < SCORES; x++) {
 #pragma unroll
           for (int e = 0; e < 2; e++) {
-            const int m = 8 * x + 2 * tq + e, place = RELEASED ? 0 : m;
+            const int m = 8 * x + 2 * tq + e;
+#if PAPER
             float a = 0.f, b = 0.f;
-            for (int w = 0; w < WARPS; w++) a += sh.moments[w][place].x, b += sh.moments[w][place].y;
+            for (int w = 0; w < WARPS; w++) a += sh.moments[w][m].x, b += sh.moments[w][m].y;
+            const float rstd = saved_rstd[at * 3 * N + m];
+#endif
             const float part = 1.f / (float)(RELEASED ? 3 * REAL_N * REAL_D : REAL_D);
-            const float rstd = saved_rstd[RELEASED ? at : at * 3 * N + m];
             const bool real = own < REAL_D && 8 * (x % GROUPS) + 2 * tq + e < REAL_N;
             to_normal[x][e] = real ? rstd * (to_normal[x][e] - part * (a + score[x][e] * b)) : 0.f;
 #if READ && RELEASED
@@ -341,7 +437,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #endif
           }
           store_pair(sh.d_scores + own * LDS + 8 * x + 2 * tq, pair(to_normal[x][0], to_normal[x][1]));
-          *(float2*)(d_scores + (at * D + own) * 3 * N + 8 * x + 2 * tq) = make_float2(to_normal[x][0], to_normal[x][1]);
+          store_pair(d_scores + (at * D + own) * 3 * N + 8 * x + 2 * tq, pair(to_normal[x][0], to_normal[x][1]));
         }
 #if READ && RELEASED
         to_read = over_tq(to_read);
@@ -522,6 +618,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
         *(float2*)(d_moved + place) = make_float2(all[r][2 * h], all[r][2 * h + 1]);
 #endif
       }
+#if SUMMED
+#pragma unroll
+    for (int k = 0; k < TIMES; k++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        const int t = 16 * k + 8 * h + g;
+        if (t < time) *(float2*)(d_right + ((long long)sample * time + t) * D + i0) = make_float2(to_right[k][2 * h], to_right[k][2 * h + 1]);
+        float* part = sh.part_address + (warp * STEPS + t) * N + 2 * tq;
+        part[0] = to_address[k][2 * h], part[1] = to_address[k][2 * h + 1];
+      }
+    barrier();
+    for (int x = tid; x < time * N; x += THREADS) {
+      float sum = 0.f;
+      for (int w = 0; w < WARPS; w++) sum += sh.part_address[w * STEPS * N + x];
+      d_address[(long long)sample * time * N + x] = sum;
+    }
+#endif
 #if RELEASED && TRANSFER
     always0 = over_g(always0), always1 = over_g(always1);
     if (g == 0) *(float2*)(d_moved + (long long)sample * D + i0) = make_float2(always0, always1);

@@ -1,5 +1,7 @@
 """One sequence through the kernels of the recurrence: packs, makes room, launches."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -8,7 +10,7 @@ from twomem.kernels import fragments
 from twomem.kernels.products import OPERANDS, range_of
 from twomem.kernels.runtime import Argument, at_once, launch, room
 from twomem.kernels.stm_arguments import RELEASED, Arguments, Saved, Sizes, Streams
-from twomem.kernels.stm_shared import flags
+from twomem.kernels.stm_shared import flags, summed
 
 
 def _plain(x: Tensor | None) -> Tensor | None:
@@ -32,9 +34,13 @@ class Call:
             room=room(given.row.device),
         )
 
-    def operand(self, weight: Tensor) -> Tensor:
-        """Packed weights, as the tensor cores read them."""
-        return weight.detach().to(self.kind).contiguous()
+    def operand(
+        self, weight: Tensor | None, order: Callable[..., Tensor], *sizes: int
+    ) -> Tensor | None:
+        """Weights in an order of `fragments`, as the tensor cores read them."""
+        if weight is None:
+            return None
+        return fragments.packed(weight.detach().to(self.kind), order, *sizes)
 
     def made(self, *shape: int, wanted: bool = True, kind: torch.dtype = torch.float32) -> Tensor:
         """Room for a result; zeros where rows may end early, since nothing is written behind an end."""
@@ -70,10 +76,10 @@ class Call:
         arguments = [
             *map(_plain, (g.row, g.column, g.right, g.cue, g.address, g.gates)),
             *map(_plain, (g.first_reads, g.kept, g.items, g.moved)),
-            None if g.gate_weight is None else self.operand(fragments.gates(g.gate_weight)),
-            self.operand(fragments.left(rows)),
+            self.operand(g.gate_weight, fragments.gates),
+            self.operand(rows, fragments.left),
             *map(_plain, (g.project_bias, g.gain, g.bias)),
-            None if g.transfer is None else self.operand(fragments.transfer(g.transfer, q)),
+            self.operand(g.transfer, fragments.transfer, q),
             self.lengths,
             normal,
             last,
@@ -86,7 +92,7 @@ class Call:
 
     def backward(
         self, normal: Tensor, saved: Saved, d_normal: Tensor, d_last: Tensor
-    ) -> tuple[Streams, Tensor]:
+    ) -> tuple[Streams, Tensor | None]:
         """What the reverse loop gives, and by what it is too large; weights' gradients follow from it."""
         scale = range_of(self.kind, d_normal, d_last)
         g, n, f = self.given, self.sizes, self.flags
@@ -96,11 +102,14 @@ class Call:
             row=self.made(b, t, d),
             column=self.made(b, t, d),
             gates=self.made(b, t, 2 * d, wanted=gated),
-            scores=self.made(b, t, d, 3 * q),
+            scores=self.made(b, t, d, 3 * q, kind=self.kind),
             image=self.made(b, t, q, d, wanted=transfer),
             reads=self.made(b, t, d, wanted=read),
             met=self.made(b, t, f["STEPS"], q, wanted=read),
+            right=self.made(b, t, d, wanted=summed(f)),
+            address=self.made(b, t, q, wanted=summed(f)),
             gate=self.made(b, t, d, 2 * d, wanted=gated, kind=self.kind),
+            heard=self.made(b, t, d, d, wanted=gated, kind=self.kind),
             seen=self.made(b, t, d, d, kind=self.kind),
             gain=self.made(b, 3 * q, d),
             bias=self.made(b, 3 * q, d),
@@ -110,15 +119,15 @@ class Call:
         columns = pad(g.project, [0, 0, 0, -g.project.shape[0] % 16]).mT
         arguments = [
             *map(_plain, (g.row, g.column, g.right, g.cue, g.address, g.gates, g.kept)),
-            None if g.gate_weight is None else self.operand(fragments.gates(g.gate_weight)),
-            None if g.gate_weight is None else self.operand(fragments.gates_back(g.gate_weight)),
-            self.operand(fragments.right(columns)),
+            self.operand(g.gate_weight, fragments.gates),
+            self.operand(g.gate_weight, fragments.gates_back),
+            self.operand(columns, fragments.right),
             _plain(g.gain),
-            None if g.transfer is None else self.operand(fragments.transfer_back(g.transfer, q)),
+            self.operand(g.transfer, fragments.transfer_back, q),
             self.lengths,
             normal,
             *saved,
-            *map(_plain, (d_normal, d_last, scale)),
+            *map(_plain, (d_normal, d_last, d_last.new_ones(()) if scale is None else scale)),
             *streams,
             *(t, b),
         ]

@@ -51,6 +51,19 @@ DI float counted(int warp) {
   return (float)((rows > 8 ? 8 : rows < 0 ? 0 : rows) * (RELEASED ? 3 * REAL_N : 1));
 }
 
+// mean and reciprocal deviation, from what each warp knows of its own
+DI float2 normalisation(const Shared& sh, int place, int tq) {
+  const float all = 1.f / (float)(RELEASED ? 3 * REAL_N * REAL_D : REAL_D);
+  float mean = 0.f, squares = 0.f;
+  for (int w = tq; w < WARPS; w += 4) mean += counted(w) * sh.moments[w][place].x;
+  mean = over_tq(mean) * all;
+  for (int w = tq; w < WARPS; w += 4) {
+    const float off = sh.moments[w][place].x - mean;
+    squares += fmaf(counted(w) * off, off, sh.moments[w][place].y);
+  }
+  return make_float2(mean, rsqrtf(fmaf(over_tq(squares), all, 1e-5f)));
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
     const float* __restrict__ row, const float* __restrict__ column, const float* __restrict__ right,
     const float* __restrict__ cue, const float* __restrict__ address, const float* __restrict__ gates,
@@ -146,6 +159,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
       v0 = from_lane(v0, 4 * (t & 7) + tq), v1 = from_lane(v1, 4 * (t & 7) + tq);
       if (SAVE && g == 0) *(float2*)(saved_reads + at * D + i0) = make_float2(v0, v1);
 #endif
+      if (t + 1 < steps) {
+        if (GATED) bring(gates + (at + 1) * 2 * D, 2 * D, THREADS);
+        bring(row + (at + 1) * D, D, THREADS);
+        bring(column + (at + 1) * D, D, THREADS);
+        if (READ) bring(cue + (at + 1) * (RELEASED ? 3 * N : D), RELEASED ? 3 * N : D, THREADS);
+      }
       // ---- phase 1: gates
       float gate[GATED ? ROWS : 1][8];
 #if GATED
@@ -250,19 +269,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
 #endif
       barrier();
       // ---- phase 3: normal scores; matches; parts of sums over all rows
+#if RELEASED
+      const float2 known = normalisation(sh, 0, tq);
+#endif
 #pragma unroll
       for (int x = 0; x < SCORES; x++) {
         const int m = 8 * x + g, place = RELEASED ? 0 : m;
-        float mean = 0.f, squares = 0.f;
-        for (int w = tq; w < WARPS; w += 4) mean += counted(w) * sh.moments[w][place].x;
-        const float all = 1.f / (float)(RELEASED ? 3 * REAL_N * REAL_D : REAL_D);
-        mean = over_tq(mean) * all;
-        for (int w = tq; w < WARPS; w += 4) {
-          const float off = sh.moments[w][place].x - mean;
-          squares += fmaf(counted(w) * off, off, sh.moments[w][place].y);
-        }
-        const float rstd = rsqrtf(fmaf(over_tq(squares), all, 1e-5f));
-        const float x0 = (y[x][0] - mean) * rstd, x1 = (y[x][1] - mean) * rstd;
+#if PAPER
+        const float2 known = normalisation(sh, m, tq);
+#endif
+        const float rstd = known.y, x0 = (y[x][0] - known.x) * rstd, x1 = (y[x][1] - known.x) * rstd;
         const float2 w = *(const float2*)(gain + m * D + i0), b = *(const float2*)(bias + m * D + i0);
         y[x][0] = fmaf(x0, w.x, b.x), y[x][1] = fmaf(x1, w.y, b.y);
         *(float2*)(normal + (at * 3 * N + m) * D + i0) = make_float2(y[x][0], y[x][1]);

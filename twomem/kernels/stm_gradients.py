@@ -5,48 +5,43 @@ from torch import Tensor
 
 from twomem.kernels.matches import make_matches
 from twomem.kernels.products import product
-from twomem.kernels.stm_arguments import PAPER, RELEASED, Arguments, Saved, Streams
+from twomem.kernels.stm_arguments import PAPER, Arguments, Saved, Streams
 
 
 def gradients(
     form: int, given: Arguments, normal: Tensor, saved: Saved, d: Streams, kind: torch.dtype
 ) -> Arguments:
     """A gradient for each argument, none where there is no argument or no gradient."""
-    values = normal.chunk(3, dim=2)[2]
     d_scores = d.scores.flatten(0, 2)
-    project = product(d_scores.mT.to(kind), d.seen.flatten(0, 2))
-    right = cue = address = kept = first = transfer = gate_weight = moved = None
-    matches = None
-    if given.transfer is not None or given.address is not None:
+    read, transfers = given.address is not None, given.transfer is not None
+    transfer = gate_weight = matches = None
+    right, address = d.right, d.address
+    if transfers or (read and not right.numel()):
         matches = make_matches(normal, kind)  # batch time key query width
-    if given.address is not None:
+    if read and not right.numel():
         assert matches is not None
-        find = _released_reads if form == RELEASED else _paper_reads
-        right, address, kept = find(given, matches, values, saved, d)
-        first, cue = d.reads, _cue(form, given, saved, d)
-    if given.transfer is not None:
+        right, address = _later(form, given, matches, normal.chunk(3, dim=2)[2], saved, d)
+    if transfers:
         assert matches is not None
         transfer = product(d.image.flatten(0, 2).mT.to(kind), matches.flatten(3).flatten(0, 2))
-        moved = _like(given.moved, d.moved)
     if given.gate_weight is not None:
-        heard = torch.tanh(saved.items[:, :-1]).to(d.gate.dtype)
-        gate_weight = product(d.gate.flatten(0, 2).mT, heard.flatten(0, 2))
+        gate_weight = product(d.gate.flatten(0, 2).mT, d.heard.flatten(0, 2))
     return Arguments(
         row=d.row,
         column=d.column,
-        project=project,
-        project_bias=d_scores.sum(0),
+        project=product(d_scores.mT, d.seen.flatten(0, 2)),
+        project_bias=d_scores.float().sum(0),
         gain=d.gain.sum(0),
         bias=d.bias.sum(0),
         items=_like(given.items, d.items),
         gates=None if given.gates is None else d.gates,
         gate_weight=gate_weight,
-        right=right,
-        cue=cue,
-        address=address,
-        first_reads=first,
-        kept=kept,
-        moved=moved,
+        right=right if read else None,
+        cue=_cue(form, given, saved, d) if read else None,
+        address=address if read else None,
+        first_reads=d.reads if read else None,
+        kept=_kept(form, given, saved, d) if read else None,
+        moved=_like(given.moved, d.moved) if transfers else None,
         transfer=transfer,
         lengths=None,
     )
@@ -62,51 +57,47 @@ def _like(given: Tensor | None, grad: Tensor) -> Tensor:
 
 def _cue(form: int, given: Arguments, saved: Saved, d: Streams) -> Tensor:
     """Of what is multiplied with a read: the released form meets the scores, the paper's the rows."""
+    scores = d.scores.float()
     if form == PAPER:
         images = saved.reads @ given.project.mT
-        return (d.scores @ images[..., None])[..., 0]
-    return (saved.reads[:, :, None] @ d.scores)[:, :, 0]
+        return (scores @ images[..., None])[..., 0]
+    return (saved.reads[:, :, None] @ scores)[:, :, 0]
 
 
-def _released_reads(
-    given: Arguments, matches: Tensor, values: Tensor, saved: Saved, d: Streams
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the cue, the address, and the powers of what is kept; a later step's read meets the matches."""
+def _kept(form: int, given: Arguments, saved: Saved, d: Streams) -> Tensor:
+    """Of the powers of what is kept, by how far apart two steps are; the paper's are fixed."""
+    assert given.kept is not None
+    kept = torch.zeros_like(given.kept)
+    if form == PAPER:
+        return kept
+    time = given.row.shape[1]
+    steps = torch.arange(time, device=kept.device)
+    after = steps - steps[:, None] - 1
+    by_pair = (saved.met * d.met).sum((0, 3))[:, :time]
+    by_pair = torch.where(after >= 0, by_pair, 0)
+    return kept.index_add_(0, after.clamp(min=0).flatten(), by_pair.flatten())
+
+
+def _later(
+    form: int, given: Arguments, matches: Tensor, values: Tensor, saved: Saved, d: Streams
+) -> tuple[Tensor, Tensor]:
+    """Of cues and addresses, where the reverse loop does not sum them: the matches meet later steps."""
     assert given.right is not None
     assert given.address is not None
     assert given.kept is not None
-    del values
     time = given.right.shape[1]
     met, d_met = saved.met[:, :, :time], d.met[:, :, :time]
+    if form == PAPER:
+        right = d_met.transpose(1, 2).flatten(2) @ values.flatten(1, 2)
+        return right, _through(matches, given.address, d.reads, met)[1]
     steps = torch.arange(time, device=met.device)
     after = steps - steps[:, None] - 1
-    later = after >= 0
-    fades = torch.where(later, given.kept[after.clamp(min=0)], 0)
-    right, address = _through_matches(
-        given.address, given.right, d_met * fades[None, :, :, None], matches
-    )
-    by_distance = torch.where(later, (met * d_met).sum((0, 3)), 0)
-    kept = torch.zeros_like(given.kept)
-    kept.index_add_(0, after.clamp(min=0).flatten(), by_distance.flatten())
-    return right, address, kept
+    fades = torch.where(after >= 0, given.kept[after.clamp(min=0)], 0)
+    return _through(matches, given.address, given.right, d_met * fades[None, :, :, None])
 
 
-def _paper_reads(
-    given: Arguments, matches: Tensor, values: Tensor, saved: Saved, d: Streams
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the cue and the address; a later step's read meets the values, and what is kept is fixed."""
-    assert given.right is not None
-    assert given.address is not None
-    assert given.kept is not None
-    time = given.right.shape[1]
-    met, d_met = saved.met[:, :, :time], d.met[:, :, :time]
-    right = d_met.transpose(1, 2).flatten(2) @ values.flatten(1, 2)
-    _, address = _through_matches(given.address, d.reads, met, matches)
-    return right, address, torch.zeros_like(given.kept)
-
-
-def _through_matches(
-    address: Tensor, cue: Tensor, coefficient: Tensor, matches: Tensor
+def _through(
+    matches: Tensor, address: Tensor, cue: Tensor, coefficient: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Gradients of sum over t, j, s, i of address[t', s] cue[t', i] coefficient[t, t', j] K[t, j, s, i].
 

@@ -7,6 +7,8 @@ from twomem.kernels.stm_arguments import RELEASED, Sizes
 
 PRECISIONS = {"half": 0, "bf16": 1, "fp32": 2, "tf32": 3}
 """Names of operand precisions, and how the sources call them."""
+_GROUP = 8
+"""Queries of a group."""
 WIDEST, MOST_QUERIES, LONGEST = 128, 24, 48
 """The largest width, number of queries, and number of steps whose reads one launch holds."""
 
@@ -37,6 +39,11 @@ def flags(
 def _total(*parts: int) -> int:
     """The size of a struct whose members start at multiples of 16."""
     return sum(-(-part // 16) * 16 for part in parts)
+
+
+def summed(f: dict[str, int]) -> bool:
+    """Whether the reverse loop sums the gradients of cues and addresses itself."""
+    return f["READ"] > 0 and f["N"] == _GROUP
 
 
 def _operand(f: dict[str, int]) -> int:
@@ -72,13 +79,14 @@ def backward_bytes(f: dict[str, int]) -> int:
 
     return _total(
         e * (d * (d + 8) if f["GATED"] else 1),
-        max(flow, gate),
+        max(flow, gate, 4 * (warps * steps * n if summed(f) else 1)),
         e * n * (d + 8),
         *[e * (n * (d + 8) if f["TRANSFER"] else 1)] * 2,
         e * d * (16 * tiles + 8),
         e * if_read(steps * (d + 8)),
         *[e * if_read(d * turned)] * 2,
         *[e * if_read(n * turned)] * 2,
+        e * (steps * n if summed(f) else 1),
         4 * (warps * steps * 8 if f["READ"] and not released else 1),
         *[4 * warps * n * 8] * 2,
         8 * warps * (1 if released else 3 * n),

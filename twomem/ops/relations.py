@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from twomem.core.steps import at_steps
+from twomem.core.steps import numbers
 from twomem.ops.weights import Blend
 
 CHUNK = 48
@@ -61,14 +61,8 @@ def times(x: Tensor, matrices: Float[Tensor, "one_or_batch inner outer"]) -> Ten
 
 
 def powers(base: Tensor, highest: int) -> Float[Tensor, " power"]:
-    """`base` to the powers 0 to `highest`, with the right gradient at zero.
-
-    By doubling: the gradient of a cumulative product would ask the device whether a factor is zero.
-    """
-    found, base = base.new_ones(1), base.reshape(1)
-    while len(found) <= highest:
-        found, base = torch.cat([found, found * base]), base * base
-    return found[: highest + 1]
+    """`base` to the powers 0 to `highest`, with the right gradient at zero."""
+    return base.reshape(1) ** torch.arange(highest + 1, device=base.device)
 
 
 class Decay:
@@ -90,10 +84,18 @@ class Decay:
 
     def weights(self, start: int, stop: int) -> Tensor:
         """What is left before `stop` of what each step from `start` added: (row or 1, step)."""
-        steps = torch.arange(start, stop, device=self.kept.device)
+        return self.stretches([stop], start)
+
+    def stretches(self, ends: Sequence[int], start: int = 0) -> Tensor:
+        """What is left, behind each stretch of steps, of what each of its steps added."""
+        bounds = zip([start, *ends], ends, strict=False)
+        stops = [stop for first, stop in bounds for _ in range(first, stop)]
         if self.lengths is None:
-            return self.kept[stop - 1 - steps][None]
-        after = self.lengths[:, None].clamp(max=stop) - 1 - steps
+            left = [stop - 1 - step for step, stop in enumerate(stops, start)]
+            return self.kept.index_select(0, numbers(tuple(left), self.kept.device))[None]
+        steps = torch.arange(start, start + len(stops), device=self.kept.device)
+        behind = numbers(tuple(stops), self.kept.device)
+        after = torch.minimum(self.lengths[:, None], behind) - 1 - steps
         return torch.where(after >= 0, self.kept[after.clamp(min=0)], 0)
 
     def between(self, ends: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -101,7 +103,7 @@ class Decay:
 
         Shapes (row or 1, end) and (row or 1, later end, earlier end).
         """
-        at = at_steps(torch.arange(len(self.kept), device=self.kept.device), ends)[None]
+        at = numbers(tuple(ends), self.kept.device)[None]
         if self.lengths is not None:
             at = torch.minimum(at, self.lengths[:, None])
         gone = at[:, :, None] - at[:, None]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
@@ -121,11 +122,11 @@ def _read_by_kernels(
     relations, decay, heard = _prepared(form, weights, xs, relations, lengths)
     given = form.arguments(weights, heard, rel.shared(items), relations, lengths)
     normal, last = recurrence(form.number, given, precision)
-    values = normal.chunk(3, dim=2)[2]
     distilled = None
     if steps:
-        distilled = _distilled(weights.distil, relations, normal, values, decay, steps, precision)
-    new = fold(normal, values * decay.weights(0, len(xs))[:, :, None, None], precision)
+        distilled = _distilled(weights.distil, relations, normal, decay, steps, precision)
+    fades = decay.weights(0, len(xs)).expand(xs.shape[1], -1).to(normal.dtype)
+    new = fold(normal, fades, precision)
     relations = decay.carry(0, len(xs))[..., None] * relations + new
     return distilled, last.mT if form.number == PAPER else last, relations
 
@@ -134,7 +135,6 @@ def _distilled(
     by: Affine,
     relations: Tensor,
     normal: Tensor,
-    values: Tensor,
     decay: rel.Decay,
     steps: Sequence[int],
     precision: str,
@@ -143,9 +143,10 @@ def _distilled(
     from twomem.kernels.folding import distil
 
     ends = [step + 1 for step in steps]
-    fades = [decay.weights(*stretch) for stretch in zip([0, *ends], ends, strict=False)]
-    weighted = values[:, : ends[-1]] * torch.cat(fades, dim=1)[:, :, None, None]
-    new = distil(normal, weighted, by.weight, ends, precision)
+    # what comes after the last of them is not distilled
+    fades = pad(decay.stretches(ends), [0, normal.shape[1] - ends[-1]])
+    fades = fades.expand(normal.shape[0], -1).to(normal.dtype)
+    new = distil(normal, fades, by.weight, ends, precision)
     of_first, of_new = decay.between(ends)
     first = of_first.mT[:, :, None, None] * (relations.flatten(2) @ by.weight.mT)
     summed = (of_new @ new.transpose(0, 1).flatten(2)).unflatten(2, new.shape[2:])

@@ -55,8 +55,9 @@ class AssociativeRetrieval(Task):
         """One digit in ten."""
         return {"accuracy": 100.0 / DIGITS}
 
-    def draw(self, count: int, generator: torch.Generator) -> Batch:
+    def draw(self, count: int, generator: torch.Generator, length: int | None = None) -> Batch:
         """Draws letters without repeats, a digit for each, and the letter that is asked."""
+        del length
         how = {"generator": generator, "device": generator.device}
         letters = torch.rand(count, LETTERS, **how).argsort(1)[:, : self.pairs]
         digits = torch.randint(0, DIGITS, (count, self.pairs), **how)
@@ -69,7 +70,7 @@ class AssociativeRetrieval(Task):
         targets[-1] = one_hot(digits.gather(1, which)[:, 0], DIGITS)
         asked = torch.zeros(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
         asked[-1] = True
-        return Batch(inputs, targets, asked)
+        return Batch(inputs, targets, asked, torch.arange(len(inputs)) == len(inputs) - 1)
 
     def loss(
         self, outputs: Float[Tensor, "answer batch output"], batch: Batch

@@ -58,11 +58,15 @@ class Copy(Task):
         length = (self.shortest + self.longest) / 2
         return {"bit_errors": self.bits * length / 2, "items_perfect": 100.0 * 0.5**self.bits}
 
-    def draw(self, count: int, generator: torch.Generator) -> Batch:
+    def length(self, generator: torch.Generator) -> int:
+        """Symbols of the next batch."""
+        span = (self.shortest, self.longest + 1)
+        return int(torch.randint(*span, (), generator=generator, device=generator.device))
+
+    def draw(self, count: int, generator: torch.Generator, length: int | None = None) -> Batch:
         """Draws a length, then the bits."""
         device = generator.device
-        span = (self.shortest, self.longest + 1)
-        length = int(torch.randint(*span, (), generator=generator, device=device))
+        length = self.length(generator) if length is None else length
         size = (length, count, self.bits)
         symbols = torch.randint(0, 2, size, generator=generator, device=device).float()
         inputs = torch.zeros(2 * length + 2, count, self.input_size, device=device)
@@ -73,7 +77,7 @@ class Copy(Task):
         targets[length + 2 :] = symbols
         asked = torch.zeros(inputs.shape[:2], dtype=torch.bool, device=device)
         asked[length + 2 :] = True
-        return Batch(inputs, targets, asked)
+        return Batch(inputs, targets, asked, torch.arange(len(inputs)) >= length + 2)
 
     def loss(
         self, outputs: Float[Tensor, "answer batch output"], batch: Batch

@@ -64,7 +64,7 @@ def _train(number: int, settings: dict[str, Any], folder: Path, news: Any) -> Ou
 
     torch.set_num_threads(1)
     hooks = Hooks(
-        step=lambda step, _loss: news.put((number, step, {})) if step % 50 == 0 else None,
+        step=lambda step: news.put((number, step, {})) if step % 50 == 0 else None,
         measured=lambda line: news.put((number, line["step"], line)),
     )
     return run(from_settings(settings), folder, hooks=hooks)

@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 class Hooks(NamedTuple):
     """What a caller wants to hear while a run goes on."""
 
-    step: Callable[[int, float], None] = lambda _step, _loss: None
+    step: Callable[[int], None] = lambda _step: None
     measured: Callable[[dict[str, Any]], None] = lambda _measurement: None
     warn: Callable[[str], None] = lambda _sentence: None
 
@@ -95,17 +95,22 @@ def _train(training: Training, folder: Path, journal: Journal, stop: Stop, hooks
         training.step < how.steps and not stop.asked and not _reached(training.experiment, scores)
     ):
         loss = training.update()
-        hooks.step(training.step, loss)
-        if training.step % how.report_every == 0 or training.step == how.steps:
+        hooks.step(training.step)
+        reports = training.step % how.report_every == 0 or training.step == how.steps
+        saves = training.step % how.save_every == 0
+        if reports or saves:
+            training.ask()
+        if reports:
             scores = training.held_out()
-            line = {"step": training.step, "loss": loss, **scores, "seconds": seconds()}
+            line = {"step": training.step, "loss": loss.item(), **scores, "seconds": seconds()}
             journal.add(line)
             hooks.measured(line)
-        if training.step % how.save_every == 0:
+        if saves:
             _save(training, folder)
             saved = training.step
     done = training.step >= how.steps or _reached(training.experiment, scores)
     if training.step > saved:
+        training.ask()
         _save(training, folder)
     if done:
         weights = checkpoints.serialised(training.model.state_dict())

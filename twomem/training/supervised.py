@@ -5,18 +5,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn, optim
 
-from twomem.core.errors import BadFile, Diverged
+from twomem.core.errors import BadFile
 from twomem.core.experiment import Experiment
 from twomem.core.memory import Memory
 from twomem.core.task import Task
 from twomem.core.train import Train
+from twomem.training.captured import Captured
+from twomem.training.watch import Watch
 
 
 class Training:
     """A model in training: parameters, optimiser, random streams, and the number of updates.
 
     Two of these made from one experiment go through the same numbers; on a CPU bit for bit. So
-    does one that takes over the `state` of another.
+    does one that takes over the `state` of another. On a GPU nothing waits for the device but
+    `ask`, and updates are captured in graphs.
     """
 
     def __init__(self, experiment: Experiment, device: torch.device | str = "cpu") -> None:
@@ -27,40 +30,55 @@ class Training:
         self.model: Memory[Any] = experiment.build()
         self.model.to(self.device)
         self.generator = task.generator(experiment.seed, self.device)
+        on_host = self.device.type == "cpu"
+        self.lengths = self.generator if on_host else task.generator(experiment.seed)
         self.optimizer = make_optimizer(experiment.train, self.model)
+        self._prepare()
 
-    def update(self) -> float:
+    def _prepare(self) -> None:
+        """Watches from this update on; what was captured before is forgotten."""
+        names = [name for name, _ in self.model.named_parameters()]
+        self._watch = Watch(names, self.step, self.device)
+        self._run: Any = self._once
+        if self.device.type == "cuda":
+            self._run = Captured(self._once, self.generator)
+
+    def update(self) -> Tensor:
         """Makes one update; returns the loss before it.
 
         Raises:
-            Diverged: the loss or a gradient is not finite; the parameters stay as they are.
+            Diverged: on a CPU, the loss or a gradient is not finite; the parameters stay as they are.
         """
+        loss = self._run(self.experiment.task.length(self.lengths))
+        self.step += 1
+        return loss
+
+    def ask(self) -> None:
+        """Waits for the device, if it has one of its own.
+
+        Raises:
+            Diverged: the loss or a gradient of some update was not finite.
+        """
+        self._watch.ask()
+
+    def _once(self, length: int | None) -> Tensor:
+        """One update, of a shape that is given."""
         how, task = self.experiment.train, self.experiment.task
-        batch = task.draw(how.batch, self.generator)
+        batch = task.draw(how.batch, self.generator, length)
         self.optimizer.zero_grad(set_to_none=True)
         ys, _ = self.model(batch.inputs, asked=batch.steps)
         loss = task.loss(ys, batch)
         loss.backward()
-        self._check(loss.detach())
+        parameters = list(self.model.parameters())
+        self._watch.note(loss, [_gradient(each) for each in parameters])
+        if self.device.type == "cpu":
+            self._watch.ask()
         if how.clip_value is not None:
-            nn.utils.clip_grad_value_(self.model.parameters(), how.clip_value)
+            nn.utils.clip_grad_value_(parameters, how.clip_value)
         if how.clip_norm is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), how.clip_norm)
+            nn.utils.clip_grad_norm_(parameters, how.clip_norm)
         self.optimizer.step()
-        self.step += 1
-        return loss.item()
-
-    def _check(self, loss: Tensor) -> None:
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        if (loss + nn.utils.get_total_norm(gradients)).isfinite():
-            return
-        where = f"at update {self.step + 1}"
-        if not loss.isfinite():
-            raise Diverged(f"the loss is {loss.item()} {where}")
-        for name, parameter in self.model.named_parameters():
-            if parameter.grad is not None and not parameter.grad.isfinite().all():
-                raise Diverged(f"the gradient of {name} is not finite {where}")
-        raise Diverged(f"the norm of all gradients is not finite {where}")
+        return loss.detach()
 
     def held_out(self) -> dict[str, float]:
         """The mean scores on the same held-out batches each time."""
@@ -79,6 +97,8 @@ class Training:
             if isinstance(value, Tensor)
         }
         tensors["random/task"] = self.generator.get_state()
+        if self.lengths is not self.generator:
+            tensors["random/lengths"] = self.lengths.get_state()
         tensors["random/torch"] = torch.get_rng_state()
         return tensors
 
@@ -99,17 +119,26 @@ class Training:
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": kept, "param_groups": groups})
         self.generator.set_state(state["random/task"])
+        if self.lengths is not self.generator:
+            self.lengths.set_state(state["random/lengths"])
         torch.set_rng_state(state["random/torch"])
         self.step = step
+        self._prepare()
 
 
 def make_optimizer(how: Train, model: nn.Module) -> optim.Optimizer:
     """The rule that `how` names, over all parameters."""
+    parameters = list(model.parameters())
+    # a captured update counts its steps on the device
+    more = {"lr": how.learning_rate, "capturable": parameters[0].is_cuda}
     if how.optimizer == "adam":
-        return optim.Adam(model.parameters(), lr=how.learning_rate)
-    return optim.RMSprop(
-        model.parameters(), lr=how.learning_rate, alpha=how.decay, momentum=how.momentum
-    )
+        return optim.Adam(parameters, **more)
+    return optim.RMSprop(parameters, alpha=how.decay, momentum=how.momentum, **more)
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    """What is there, and zeros for what took no part."""
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
 @torch.no_grad()
