@@ -25,12 +25,14 @@ DI float rsqrtf(float x) { return 1.f / std::sqrt(x); }
 
 namespace emulator {
 enum { FINISHED, RUNNING, AT_BARRIER, AT_EXCHANGE };
+struct Fetch { void* to; const void* from; int bytes; };
 struct Fiber {
   ucontext_t start;
   jmp_buf resume;
   bool started = false;
   int state = RUNNING;
   unsigned exchanges = 0;
+  std::vector<Fetch> fetches;
   std::vector<char> stack = std::vector<char>(1 << 17);
 };
 struct Slot { float in[16]; };
@@ -127,7 +129,21 @@ static void launch(void (*kernel)(), int blocks, int threads, size_t shared_byte
 
 #define SHARED_MEMORY(kind, name) kind& name = *(kind*)emulator::shared_memory;
 DI void barrier() { emulator::wait_for_all(); }
-DI void prefetch(const float* p) { (void)*(volatile const float*)p; }
+// what is fetched arrives as late as it may
+template <int BYTES>
+DI void fetch(void* to, const void* from) {
+  if ((size_t)to % BYTES || (size_t)from % BYTES) std::fprintf(stderr, "what is fetched is not aligned\n"), std::abort();
+  emulator::fibers[emulator::current].fetches.push_back({to, from, BYTES});
+}
+DI void fetched() {
+  auto& own = emulator::fibers[emulator::current].fetches;
+  for (auto& each : own) std::memcpy(each.to, each.from, each.bytes);
+  own.clear();
+}
+DI void copy16(void* to, const void* from) {
+  if ((size_t)to % 16 || (size_t)from % 16) std::fprintf(stderr, "what is copied is not aligned\n"), std::abort();
+  std::memcpy(to, from, 16);
+}
 DI void warp_barrier() { emulator::exchange(nullptr, 0); }
 DI float from_lane(float x, int lane) { return emulator::exchange(&x, 1)[lane & 31].in[0]; }
 DI float from_xor(float x, int mask) {
@@ -203,6 +219,15 @@ DI void load_pairs(const elem* p, pair_t* x) {
   for (int n = 0; n < 4; n++) x[n] = load_pair(p + 2 * n);
 }
 DI void store_pair(elem* p, pair_t x) { p[0] = narrow(x.x), p[1] = narrow(x.y); }
+DI pair_t first_twice(pair_t x) { return {x.x, x.x}; }
+DI pair_t second_twice(pair_t x) { return {x.y, x.y}; }
+DI float2 parts(pair_t x) { return {x.x, x.y}; }
+DI void store4(elem* p, const float* x) {
+  for (int n = 0; n < 4; n++) p[n] = narrow(x[n]);
+}
+DI void load4(const elem* p, float* x) {
+  for (int n = 0; n < 4; n++) x[n] = widen(p[n]);
+}
 DI void multiply8(float* d, pair_t a0, pair_t a1, pair_t b) {
   const int lane = threadIdx.x & 31, g = lane >> 2, tq = lane & 3;
   const float mine[6] = {a0.x, a0.y, a1.x, a1.y, b.x, b.y};

@@ -10,7 +10,17 @@
 
 DI void barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
 DI void warp_barrier() { __syncwarp(); }
-DI void prefetch(const float* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+DI unsigned shared_place(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+// copies 4, 8 or 16 bytes to shared memory while the thread goes on; they are there after `fetched`
+template <int BYTES>
+DI void fetch(void* to, const void* from) {
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_place(to)), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_place(to)), "l"(from), "n"(BYTES) : "memory");
+}
+DI void fetched() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+DI void copy16(void* to, const void* from) { *(uint4*)to = *(const uint4*)from; }
 DI float from_lane(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DI float from_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
@@ -43,6 +53,22 @@ DI void load_pairs(const elem* p, pair_t* x) {
   x[0] = r.x, x[1] = r.y, x[2] = r.z, x[3] = r.w;
 }
 DI void store_pair(elem* p, pair_t x) { *(pair_t*)p = x; }
+// one of the two, twice
+DI pair_t first_twice(pair_t x) { return __byte_perm(x, x, 0x1010); }
+DI pair_t second_twice(pair_t x) { return __byte_perm(x, x, 0x3232); }
+// the left operand at a tile of 16 x 16, and the right one at a tile of 8 x 16 (columns, contraction), in shared memory
+DI void load_left(pair_t* a, const elem* tile, int ld) {
+  const int lane = threadIdx.x & 31;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(shared_place(tile + (lane & 15) * ld + 8 * (lane >> 4))));
+}
+DI void load_right(pair_t* b, const elem* tile, int ld) {
+  const int lane = threadIdx.x & 31;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+               : "=r"(b[0]), "=r"(b[1])
+               : "r"(shared_place(tile + (lane & 7) * ld + 8 * (lane >> 3 & 1))));
+}
 DI elem narrow(float x) { return (elem)(pair(x, 0.f) & 0xffffu); }
 DI float widen(elem x) {
   float r;
@@ -52,6 +78,14 @@ DI float widen(elem x) {
   r = __uint_as_float((unsigned)x << 16);
 #endif
   return r;
+}
+DI float2 parts(pair_t x) { return make_float2(widen((elem)(x & 0xffffu)), widen((elem)(x >> 16))); }
+// four numbers of a memory side by side
+DI void store4(elem* p, const float* x) { *(uint2*)p = make_uint2(pair(x[0], x[1]), pair(x[2], x[3])); }
+DI void load4(const elem* p, float* x) {
+  const uint2 r = *(const uint2*)p;
+  const float2 a = parts(r.x), b = parts(r.y);
+  x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y;
 }
 // 16 x 8 += 16 x 16 times 16 x 8: a = neighbours 0 to 7 of rows g and g + 8, then neighbours 8 to 15
 DI void multiply16(float* d, const pair_t* a, const pair_t* b) {
@@ -87,6 +121,14 @@ DI void load_pairs(const elem* p, pair_t* x) {
   x[0] = make_float2(r.x, r.y), x[1] = make_float2(r.z, r.w), x[2] = make_float2(q.x, q.y), x[3] = make_float2(q.z, q.w);
 }
 DI void store_pair(elem* p, pair_t x) { *(float2*)p = x; }
+DI pair_t first_twice(pair_t x) { return make_float2(x.x, x.x); }
+DI pair_t second_twice(pair_t x) { return make_float2(x.y, x.y); }
+DI float2 parts(pair_t x) { return x; }
+DI void store4(elem* p, const float* x) { *(float4*)p = make_float4(x[0], x[1], x[2], x[3]); }
+DI void load4(const elem* p, float* x) {
+  const float4 r = *(const float4*)p;
+  x[0] = r.x, x[1] = r.y, x[2] = r.z, x[3] = r.w;
+}
 DI elem narrow(float x) { return x; }
 DI float widen(elem x) { return x; }
 DI float high(float x) {
@@ -129,6 +171,26 @@ DI pair_t transposed(float x, float y) {
 #endif
 #endif
 
+// operands in shared memory: at 16 bits there is an instruction for it
+#if defined(EMULATED) || PRECISION >= 2
+DI void load_left(pair_t* a, const elem* tile, int ld) {
+  const int lane = threadIdx.x & 31;
+  const elem* from = tile + (lane >> 2) * ld + 2 * (lane & 3);
+  a[0] = load_pair(from), a[1] = load_pair(from + 8 * ld), a[2] = load_pair(from + 8), a[3] = load_pair(from + 8 * ld + 8);
+}
+DI void load_right(pair_t* b, const elem* tile, int ld) {
+  const int lane = threadIdx.x & 31;
+  const elem* from = tile + (lane >> 2) * ld + 2 * (lane & 3);
+  b[0] = load_pair(from), b[1] = load_pair(from + 8);
+}
+#endif
+
+// two rows of a left operand, weighed by two neighbours `w` for each row
+DI void weighed(pair_t* a, pair_t w0, pair_t w1, pair_t x0, pair_t x1) {
+  a[0] = product(first_twice(w0), x0), a[1] = product(first_twice(w1), x1);
+  a[2] = product(second_twice(w0), x0), a[3] = product(second_twice(w1), x1);
+}
+
 // three products in the place of one make so much code that loops are left as loops
 #if PRECISION < 2
 #define UNROLL _Pragma("unroll")
@@ -142,9 +204,16 @@ DI float2 transposed_exact(float x, float y) {
   const float x0 = from_lane(x, from), y0 = from_lane(y, from), x1 = from_lane(x, from + 4), y1 = from_lane(y, from + 4);
   return g & 1 ? make_float2(y0, y1) : make_float2(x0, x1);
 }
-// brings numbers from memory near to where a later step reads them, a line of 32 a thread
-DI void bring(const float* from, int count, int threads) {
-  for (int x = 32 * (int)threadIdx.x; x < count; x += 32 * threads) prefetch(from + x);
+// fetches rows of `columns` floats, which stand together in memory, to rows `ld` apart
+DI void fetch_rows(float* to, const float* from, int rows, int columns, int ld, int threads) {
+  for (int x = threadIdx.x; x < rows * columns / 4; x += threads)
+    fetch<16>(to + x / (columns / 4) * ld + x % (columns / 4) * 4, from + 4 * x);
+}
+// copies a matrix of operands from shared memory to rows `to_ld` apart
+DI void write_rows(elem* to, int to_ld, const elem* from, int ld, int rows, int columns, int threads) {
+  const int wide = 16 / (int)sizeof(elem), chunks = columns / wide;
+  for (int x = threadIdx.x; x < rows * chunks; x += threads)
+    copy16(to + (long long)(x / chunks) * to_ld + x % chunks * wide, from + x / chunks * ld + x % chunks * wide);
 }
 // the sum over the four lanes that share g, or over the eight that share tq
 DI float over_tq(float x) {

@@ -10,14 +10,19 @@
 //   4 gradients of the scores, and of the read of this step if it met their rows
 //   5 gradient of R, gates once more, their gradients
 //   6 what flows on through tanh(M) and the forget gate
+// What a step needs of memory is fetched while the step after it is computed. Where shared memory is
+// short, gate weights (KEPT 0), the item memory (FETCHED 0) or what normalisation needs (STAGED 0) are
+// read where they stand.
 #define WARPS (D / 8)
 #define THREADS (32 * WARPS)
 #define ROWS (D / 16)
 #define GROUPS (N / 8)
+#define PAIRS ((GROUPS + 1) / 2)
 #define SCORES (3 * GROUPS)
 #define TILES ((SCORES + 1) / 2)
 #define TIMES (STEPS / 16)
 #define LD (D + 8)
+#define LDF (D + 4)
 #define LDT (STEPS + 8)
 #define LDV N
 #define LDS (16 * TILES + 8)
@@ -26,6 +31,10 @@
 #define SUMMED (READ && GROUPS == 1)
 #define RELEASED (FORM == 0)
 #define PAPER (FORM == 1)
+#define CUES (RELEASED ? 3 * N : D)
+#define DEVIATIONS (RELEASED ? 1 : 3 * N)
+// tiles of rows whose gates are made at once: few, where their weights are at hand
+#define TOGETHER (KEPT ? 2 : ROWS)
 #if FORM == 1
 #define TRANSFERRED all
 #else
@@ -39,9 +48,28 @@ struct Shared {
     alignas(16) elem d_gate[GATED ? D * LDG : 1];
     alignas(16) float part_address[SUMMED ? WARPS * STEPS * N : 1];
   };
-  alignas(16) elem values[N * LD];
-  alignas(16) elem image[TRANSFER ? N * LD : 1];
-  alignas(16) elem d_image[TRANSFER ? N * LD : 1];
+  alignas(16) elem gate_weight[GATED && KEPT ? 2 * D * D : 1];
+  // fetched: the item memory as the threads hold it, and rows of scores
+  alignas(16) elem items[FETCHED ? D * D : 1];
+  alignas(16) float normal[3 * N * LDF];
+  alignas(16) float scores[STAGED ? 3 * N * LDF : 1];
+  alignas(16) float d_normal[STAGED ? 3 * N * LDF : 1];
+  alignas(16) float saved_image[TRANSFER ? N * D : 1];
+  alignas(16) float saved_met[READ ? STEPS * N : 1];
+  alignas(16) float gates[GATED ? 2 * D : 1];
+  alignas(16) float row[D];
+  alignas(16) float column[D];
+  alignas(16) float cue[READ ? CUES : 1];
+  alignas(16) float rstd[DEVIATIONS];
+  // made of it
+  union {
+    struct {
+      alignas(16) elem values[N * LD];
+      alignas(16) elem image[TRANSFER ? N * LD : 1];
+      alignas(16) elem d_image[TRANSFER ? N * LD : 1];
+    };
+    alignas(16) float part_row[WARPS][D];
+  };
   alignas(16) elem d_scores[D * LDS];
   alignas(16) elem d_reads[READ ? STEPS * LD : 1];
   alignas(16) elem d_reads_turned[READ ? D * LDT : 1];
@@ -50,20 +78,28 @@ struct Shared {
   alignas(16) elem d_met[READ ? N * LDT : 1];
   alignas(16) elem later_met[SUMMED ? STEPS * LDV : 1];
   alignas(16) float part_met[READ && PAPER ? WARPS * STEPS * 8 : 1];
-  alignas(16) float queries[WARPS][N][8];
-  alignas(16) float keys[WARPS][N][8];
   alignas(16) float2 moments[WARPS][PAPER ? 3 * N : 1];
-  alignas(16) float part_row[WARPS][D];
-  alignas(16) float address[READ ? STEPS * N : 1];
+  alignas(16) elem address[READ ? STEPS * N : 1];
+  alignas(16) elem address_turned[READ ? N * LDT : 1];
   alignas(16) float kept[STEPS + 1];
 };
+
+// rows g and g + 8 of a left operand that may have one group of rows only
+DI void load_groups(pair_t* a, const elem* tile, int ld, bool both) {
+  if (both) {
+    load_left(a, tile, ld);
+  } else {
+    load_right(a, tile, ld);
+    a[2] = a[1], a[1] = a[3] = no_pair();
+  }
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
     const float* __restrict__ row, const float* __restrict__ column, const float* __restrict__ right,
     const float* __restrict__ cue, const float* __restrict__ address, const float* __restrict__ gates,
     const float* __restrict__ kept, const elem* __restrict__ gate_weight, const elem* __restrict__ gate_back,
     const elem* __restrict__ project_back, const float* __restrict__ gain, const elem* __restrict__ transfer_back,
-    const int* __restrict__ lengths, const float* __restrict__ normal, const float* __restrict__ saved_items,
+    const int* __restrict__ lengths, const float* __restrict__ normal, const elem* __restrict__ saved_items,
     const float* __restrict__ saved_scores, const float* __restrict__ saved_rstd, const float* __restrict__ saved_image,
     const float* __restrict__ saved_met, const float* __restrict__ saved_reads, const float* __restrict__ d_normal,
     const float* __restrict__ d_last_items, const float* __restrict__ scale, float* __restrict__ d_row, float* __restrict__ d_column,
@@ -78,9 +114,47 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
   const float scaled = *scale;       // brings all gradients to where operands are exact
   for (int x = tid; x <= STEPS; x += THREADS) sh.kept[x] = READ && x <= time ? kept[x] : 0.f;
   for (int x = tid; x < D * LDS; x += THREADS) sh.d_scores[x] = narrow(0.f);
+#if GATED && KEPT
+  write_rows(sh.gate_weight, 2 * D, gate_weight, 2 * D, D, 2 * D, THREADS);
+#endif
+
+  // what step `at` needs for its matches, and for the rest; called once that of the step after it is used
+  auto fetch_scores = [&](long long at) {
+    fetch_rows(sh.normal, normal + at * 3 * N * D, 3 * N, D, LDF, THREADS);
+#if STAGED
+    fetch_rows(sh.scores, saved_scores + at * 3 * N * D, 3 * N, D, LDF, THREADS);
+    fetch_rows(sh.d_normal, d_normal + at * 3 * N * D, 3 * N, D, LDF, THREADS);
+#endif
+#if TRANSFER
+    fetch_rows(sh.saved_image, saved_image + at * N * D, N, D, D, THREADS);
+#endif
+#if READ
+    fetch_rows(sh.saved_met, saved_met + at * STEPS * N, STEPS, N, N, THREADS);
+#endif
+  };
+  auto fetch_items = [&](long long at) {
+#if FETCHED
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+      fetch<4 * sizeof(elem)>(sh.items + (r * THREADS + tid) * 4, saved_items + ((at * ROWS + r) * THREADS + tid) * 4);
+#endif
+#if GATED
+    fetch_rows(sh.gates, gates + at * 2 * D, 2, D, D, THREADS);
+#endif
+    fetch_rows(sh.row, row + at * D, 1, D, D, THREADS);
+    fetch_rows(sh.column, column + at * D, 1, D, D, THREADS);
+#if READ
+    fetch_rows(sh.cue, cue + at * CUES, 1, CUES, CUES, THREADS);
+#endif
+    if (tid < DEVIATIONS) fetch<4>(sh.rstd + tid, saved_rstd + at * DEVIATIONS + tid);
+  };
 
   for (int sample = blockIdx.x; sample < batch; sample += gridDim.x) {
     const int steps = lengths ? lengths[sample] : time;
+    if (steps > 0) {
+      fetch_scores((long long)sample * time + steps - 1);
+      fetch_items((long long)sample * time + steps - 1);
+    }
     float flow[ROWS][4];  // the gradient of the item memory
 #if PAPER && TRANSFER
     float all[ROWS][4] = {};  // that of the running transfer
@@ -113,87 +187,79 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
       sh.d_reads_turned[x] = narrow(0.f);
       sh.right_turned[x] = narrow(t < time ? right[((long long)sample * time + t) * D + i] : 0.f);
     }
-    for (int x = tid; x < STEPS * N; x += THREADS)
-      sh.address[x] = x / N < time ? address[(long long)sample * time * N + x] : 0.f;
-    barrier();
+    for (int x = tid; x < STEPS * N; x += THREADS) {
+      const elem w = narrow(x / N < time ? address[(long long)sample * time * N + x] : 0.f);
+      sh.address[x] = sh.address_turned[x % N * LDT + x / N] = w;
+    }
 #endif
+    fetched();
+    barrier();
     for (int t = steps - 1; t >= 0; t--) {
       const long long at = (long long)sample * time + t;
-      const float* before = saved_items + (at + sample) * D * D;
+      const elem* items = FETCHED ? sh.items : saved_items + at * D * D;
       // ---- phase 1: to shared memory
 #pragma unroll
-      for (int r = 0; r < ROWS; r++)
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-          const int i = 16 * r + 8 * h + g;
+      for (int r = 0; r < ROWS; r++) {
 #if GATED
-          const float2 m = *(const float2*)(before + i * D + i0);
-          const pair_t bent = pair(tanh_of(m.x), tanh_of(m.y));
-          store_pair(sh.tanh_items + i * LD + i0, bent);
-          store_pair(heard + (at * D + i) * D + i0, bent);
+        float m[4];
+        load4(items + (r * THREADS + tid) * 4, m);
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+          store_pair(sh.tanh_items + (16 * r + 8 * h + g) * LD + i0, pair(tanh_of(m[2 * h]), tanh_of(m[2 * h + 1])));
 #endif
 #if TRANSFER
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
           const float f0 = flow[r][2 * h], f1 = flow[r][2 * h + 1];
 #if PAPER
           all[r][2 * h] += f0, all[r][2 * h + 1] += f1;
-          store_pair(sh.flow + i * LD + i0, pair(all[r][2 * h], all[r][2 * h + 1]));
 #else
           always0 += f0, always1 += f1;
-          store_pair(sh.flow + i * LD + i0, pair(f0, f1));
 #endif
-#endif
+          store_pair(sh.flow + (16 * r + 8 * h + g) * LD + i0, pair(TRANSFERRED[r][2 * h], TRANSFERRED[r][2 * h + 1]));
         }
-      for (int x = tid; x < N * D; x += THREADS) {
-        sh.values[x / D * LD + x % D] = narrow(normal[(at * 3 + 2) * N * D + x]);
+#endif
+      }
+      for (int x = 2 * tid; x < N * D; x += 2 * THREADS) {
+        const int j = x / D, i = x % D;
+        const float* v = sh.normal + (2 * N + j) * LDF + i;
+        store_pair(sh.values + j * LD + i, pair(v[0], v[1]));
 #if TRANSFER
-        sh.image[x / D * LD + x % D] = narrow(saved_image[at * N * D + x]);
+        store_pair(sh.image + j * LD + i, pair(sh.saved_image[x], sh.saved_image[x + 1]));
 #endif
       }
 #if READ
       for (int x = tid; x < STEPS * N; x += THREADS) {
         const int when = x / N, j = x % N;
-        const float c = saved_met[at * STEPS * N + x];
+        const float c = sh.saved_met[x];
         sh.met[j * LDT + when] = narrow(RELEASED ? (when > t ? c * sh.kept[when - t - 1] : 0.f) : c);
 #if SUMMED && PAPER
         sh.later_met[when * LDV + j] = narrow(c);
 #endif
       }
 #endif
-      for (int x = lane; x < 8 * N; x += 32) {
-        sh.queries[warp][x >> 3][x & 7] = normal[(at * 3 * N + (x >> 3)) * D + 8 * warp + (x & 7)];
-        sh.keys[warp][x >> 3][x & 7] = normal[((at * 3 + 1) * N + (x >> 3)) * D + 8 * warp + (x & 7)];
-      }
-      if (t > 0) {
-        bring(before - D * D, D * D, THREADS);
-        bring(normal + (at - 1) * 3 * N * D, 3 * N * D, THREADS);
-        bring(saved_scores + (at - 1) * 3 * N * D, 3 * N * D, THREADS);
-        bring(d_normal + (at - 1) * 3 * N * D, 3 * N * D, THREADS);
-        if (TRANSFER) bring(saved_image + (at - 1) * N * D, N * D, THREADS);
-        if (READ) bring(saved_met + (at - 1) * STEPS * N, STEPS * N, THREADS);
-        if (GATED) bring(gates + (at - 1) * 2 * D, 2 * D, THREADS);
-        bring(row + (at - 1) * D, D, THREADS);
-        bring(column + (at - 1) * D, D, THREADS);
-      }
       barrier();
       // ---- phase 2: rows j = g and j = g + 8 of a tile of two groups
-      float to_values[(GROUPS + 1) / 2][4] = {};
+#if GATED
+      write_rows(heard + at * D * D, D, sh.tanh_items, LD, D, D, THREADS);
+#endif
+      float to_values[PAIRS][4] = {};
 #if TRANSFER
       {
-        float to_image[(GROUPS + 1) / 2][4] = {};
+        float to_image[PAIRS][4] = {};
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
-          const elem* f = sh.flow + own * LD + 16 * k + 2 * tq;
-          const pair_t along[2] = {load_pair(f), load_pair(f + 8)};
+          pair_t along[2];
+          load_right(along, sh.flow + 8 * warp * LD + 16 * k, LD);
           const float* x = TRANSFERRED[k];
           const pair_t across[2] = {transposed(x[0], x[1]), transposed(x[2], x[3])};
 #pragma unroll
-          for (int x2 = 0; x2 < (GROUPS + 1) / 2; x2++) {
-            const elem *a = sh.image + (16 * x2 + g) * LD + 16 * k + 2 * tq, *v = sh.values + (16 * x2 + g) * LD + 16 * k + 2 * tq;
-            const bool both = 2 * x2 + 1 < GROUPS;
-            const pair_t left[4] = {load_pair(a), both ? load_pair(a + 8 * LD) : no_pair(), load_pair(a + 8), both ? load_pair(a + 8 * LD + 8) : no_pair()};
-            const pair_t left2[4] = {load_pair(v), both ? load_pair(v + 8 * LD) : no_pair(), load_pair(v + 8), both ? load_pair(v + 8 * LD + 8) : no_pair()};
+          for (int x2 = 0; x2 < PAIRS; x2++) {
+            pair_t left[4];
+            load_groups(left, sh.image + 16 * x2 * LD + 16 * k, LD, 2 * x2 + 1 < GROUPS);
             multiply16(to_values[x2], left, along);
-            multiply16(to_image[x2], left2, across);
+            load_groups(left, sh.values + 16 * x2 * LD + 16 * k, LD, 2 * x2 + 1 < GROUPS);
+            multiply16(to_image[x2], left, across);
           }
         }
 #pragma unroll
@@ -211,9 +277,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
           float to[4] = {0.f, 0.f, 0.f, 0.f};
           UNROLL
           for (int n = 0; n < ROWS; n++) {
-            const elem *a = sh.d_reads + (16 * k + g) * LD + 16 * n + 2 * tq, *v = sh.values + (8 * jg + g) * LD + 16 * n + 2 * tq;
-            const pair_t left[4] = {load_pair(a), load_pair(a + 8 * LD), load_pair(a + 8), load_pair(a + 8 * LD + 8)};
-            const pair_t b[2] = {load_pair(v), load_pair(v + 8)};
+            pair_t left[4], b[2];
+            load_left(left, sh.d_reads + 16 * k * LD + 16 * n, LD);
+            load_right(b, sh.values + 8 * jg * LD + 16 * n, LD);
             multiply16(to, left, b);
           }
 #pragma unroll
@@ -231,19 +297,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #if READ && PAPER
 #pragma unroll
       for (int jg = 0; jg < GROUPS; jg++) {
-        const float k0 = sh.keys[warp][8 * jg + g][2 * tq], k1 = sh.keys[warp][8 * jg + g][2 * tq + 1];
+        const float2 key = *(const float2*)(sh.normal + (N + 8 * jg + g) * LDF + i0);
         float part[TIMES][4] = {};
         UNROLL
         for (int s = 0; s < N; s += 2) {
-          const float* q = sh.queries[warp][s] + 2 * tq;
-          const pair_t matches[2] = {pair(tanh_of(q[0] * k0), tanh_of(q[1] * k1)), pair(tanh_of(q[8] * k0), tanh_of(q[9] * k1))};
+          const float *qa = sh.normal + s * LDF + i0, *qb = qa + LDF;
+          const pair_t matches[2] = {pair(tanh_of(qa[0] * key.x), tanh_of(qa[1] * key.y)), pair(tanh_of(qb[0] * key.x), tanh_of(qb[1] * key.y))};
 #pragma unroll
           for (int k = 0; k < TIMES; k++) {
-            const elem* from = sh.d_reads + (16 * k + g) * LD + i0;
-            const pair_t v0 = load_pair(from), v1 = load_pair(from + 8 * LD);
-            const float* w = sh.address + (16 * k + g) * N + s;
-            const pair_t a[4] = {product(pair(w[0], w[0]), v0), product(pair(w[8 * N], w[8 * N]), v1),
-                                 product(pair(w[1], w[1]), v0), product(pair(w[8 * N + 1], w[8 * N + 1]), v1)};
+            const elem *from = sh.d_reads + (16 * k + g) * LD + i0, *w = sh.address + (16 * k + g) * N + s;
+            pair_t a[4];
+            weighed(a, load_pair(w), load_pair(w + 8 * N), load_pair(from), load_pair(from + 8 * LD));
             multiply16(part[k], a, matches);
           }
         }
@@ -273,13 +337,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
         const elem *cues = RELEASED ? sh.d_reads_turned : sh.right_turned, *coefficients = RELEASED ? sh.met : sh.d_met;
 #pragma unroll
         for (int k = 0; k < TIMES; k++) {
-          const elem* from = cues + own * LDT + 16 * k + 2 * tq;
-          const pair_t b[2] = {load_pair(from), load_pair(from + 8)};
+          pair_t b[2];
+          load_right(b, cues + 8 * warp * LDT + 16 * k, LDT);
 #pragma unroll
-          for (int x = 0; x < (GROUPS + 1) / 2; x++) {
-            const elem* a = coefficients + (16 * x + g) * LDT + 16 * k + 2 * tq;
-            const bool both = 2 * x + 1 < GROUPS;
-            const pair_t left[4] = {load_pair(a), both ? load_pair(a + 8 * LDT) : no_pair(), load_pair(a + 8), both ? load_pair(a + 8 * LDT + 8) : no_pair()};
+          for (int x = 0; x < PAIRS; x++) {
+            pair_t left[4];
+            load_groups(left, coefficients + 16 * x * LDT + 16 * k, LDT, 2 * x + 1 < GROUPS);
             multiply16(to_values[x], left, b);
           }
         }
@@ -292,39 +355,44 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #if TRANSFER || READ
 #pragma unroll
         for (int jg = 0; jg < GROUPS; jg++) {
-          const float k0 = sh.keys[warp][8 * jg + 2 * tq][g], k1 = sh.keys[warp][8 * jg + 2 * tq + 1][g];
+          const float *key = sh.normal + (N + 8 * jg + 2 * tq) * LDF + own, k0 = key[0], k1 = key[LDF];
 #pragma unroll
           for (int sg = 0; sg < GROUPS; sg++)
           UNROLL
           for (int s = 8 * sg; s < 8 * sg + 8; s += 2) {
-            float e[4] = {0.f, 0.f, 0.f, 0.f};
+            float e[4] = {0.f, 0.f, 0.f, 0.f}, e2[4] = {0.f, 0.f, 0.f, 0.f};
 #if TRANSFER
-            UNROLL
-            for (int k = 0; k < ROWS; k++) {
-              const elem* from = sh.d_image + (8 * jg + g) * LD + 16 * k + 2 * tq;
-              const pair_t b[2] = {load_pair(from), load_pair(from + 8)};
-              pair_t a[4];
-              load_pairs(transfer_back + (((warp * (N / 2) + s / 2) * ROWS + k) * 32 + lane) * 8, a);
-              multiply16(e, a, b);
+            {
+              // all weights first, so that they are on their way together
+              pair_t a[ROWS][4];
+#pragma unroll
+              for (int k = 0; k < ROWS; k++) load_pairs(transfer_back + (((warp * (N / 2) + s / 2) * ROWS + k) * 32 + lane) * 8, a[k]);
+#pragma unroll
+              for (int k = 0; k < ROWS; k++) {
+                pair_t b[2];
+                load_right(b, sh.d_image + 8 * jg * LD + 16 * k, LD);
+                multiply16(k & 1 ? e2 : e, a[k], b);
+              }
             }
 #endif
 #if READ
             const elem *rows = RELEASED ? sh.right_turned : sh.d_reads_turned, *columns = RELEASED ? sh.d_met : sh.met;
 #pragma unroll
             for (int k = 0; k < TIMES; k++) {
-              const elem *x = rows + own * LDT + 16 * k + 2 * tq, *y = columns + (8 * jg + g) * LDT + 16 * k + 2 * tq;
-              const pair_t b[2] = {load_pair(y), load_pair(y + 8)}, x0 = load_pair(x), x1 = load_pair(x + 8);
-              const float* w = sh.address + (16 * k + 2 * tq) * N + s;
-              const pair_t a[4] = {product(pair(w[0], w[N]), x0), product(pair(w[1], w[N + 1]), x0),
-                                   product(pair(w[8 * N], w[9 * N]), x1), product(pair(w[8 * N + 1], w[9 * N + 1]), x1)};
-              multiply16(e, a, b);
+              const elem *x = rows + own * LDT + 16 * k + 2 * tq, *w = sh.address_turned + s * LDT + 16 * k + 2 * tq;
+              const pair_t x0 = load_pair(x), x1 = load_pair(x + 8);
+              pair_t b[2];
+              load_right(b, columns + 8 * jg * LDT + 16 * k, LDT);
+              const pair_t a[4] = {product(load_pair(w), x0), product(load_pair(w + LDT), x0),
+                                   product(load_pair(w + 8), x1), product(load_pair(w + LDT + 8), x1)};
+              multiply16(k & 1 ? e2 : e, a, b);
             }
 #endif
             float matches[4];
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-              const float q = sh.queries[warp][s + h][g], m0 = tanh_of(q * k0), m1 = tanh_of(q * k1);
-              const float e0 = e[2 * h] * (1.f - m0 * m0), e1 = e[2 * h + 1] * (1.f - m1 * m1);
+              const float q = sh.normal[(s + h) * LDF + own], m0 = tanh_of(q * k0), m1 = tanh_of(q * k1);
+              const float e0 = (e[2 * h] + e2[2 * h]) * (1.f - m0 * m0), e1 = (e[2 * h + 1] + e2[2 * h + 1]) * (1.f - m1 * m1);
               matches[2 * h] = m0, matches[2 * h + 1] = m1;
               const float sum = over_tq(e0 * k0 + e1 * k1);
               if ((s & 7) >> 1 == tq) to_normal[sg][h] += sum;
@@ -336,11 +404,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
             const pair_t met_now[2] = {pair(matches[0], matches[1]), pair(matches[2], matches[3])};
 #pragma unroll
             for (int k = 0; k < TIMES; k++) {
-              const float* w = sh.address + (16 * k + g) * N + s;
-              const elem* c = sh.later_met + (16 * k + g) * LDV + 8 * jg + 2 * tq;
-              const pair_t c0 = load_pair(c), c1 = load_pair(c + 8 * LDV);
-              const pair_t a[4] = {product(pair(w[0], w[0]), c0), product(pair(w[8 * N], w[8 * N]), c1),
-                                   product(pair(w[1], w[1]), c0), product(pair(w[8 * N + 1], w[8 * N + 1]), c1)};
+              const elem *w = sh.address + (16 * k + g) * N + s, *c = sh.later_met + (16 * k + g) * LDV + 8 * jg + 2 * tq;
+              pair_t a[4];
+              weighed(a, load_pair(w), load_pair(w + 8 * N), load_pair(c), load_pair(c + 8 * LDV));
               multiply16(to_right[k], a, met_now);
             }
 #endif
@@ -350,22 +416,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #if SUMMED
         // what later addresses weighed: matches of query g with each key, at this warp's rows 2 tq and the next
         {
-          const float q0 = sh.queries[warp][g][2 * tq], q1 = sh.queries[warp][g][2 * tq + 1];
+          const float2 q = *(const float2*)(sh.normal + g * LDF + i0);
           UNROLL
           for (int j = 0; j < N; j += 2) {
-            const float *ka = sh.keys[warp][j] + 2 * tq, *kb = sh.keys[warp][j + 1] + 2 * tq;
-            const pair_t b[2] = {pair(tanh_of(q0 * ka[0]), tanh_of(q1 * ka[1])), pair(tanh_of(q0 * kb[0]), tanh_of(q1 * kb[1]))};
+            const float *ka = sh.normal + (N + j) * LDF + i0, *kb = ka + LDF;
+            const pair_t b[2] = {pair(tanh_of(q.x * ka[0]), tanh_of(q.y * ka[1])), pair(tanh_of(q.x * kb[0]), tanh_of(q.y * kb[1]))};
 #pragma unroll
             for (int k = 0; k < TIMES; k++) {
               const elem* c = sh.later_met + (16 * k + g) * LDV + j;
-              const float c0 = widen(c[0]), c1 = widen(c[1]), e0 = widen(c[8 * LDV]), e1 = widen(c[8 * LDV + 1]);
 #if RELEASED
               const pair_t x0 = later[2 * k], x1 = later[2 * k + 1];
 #else
               const elem* x = sh.d_reads + (16 * k + g) * LD + i0;
               const pair_t x0 = load_pair(x), x1 = load_pair(x + 8 * LD);
 #endif
-              const pair_t a[4] = {product(pair(c0, c0), x0), product(pair(e0, e0), x1), product(pair(c1, c1), x0), product(pair(e1, e1), x1)};
+              pair_t a[4];
+              weighed(a, load_pair(c), load_pair(c + 8 * LDV), x0, x1);
               multiply16(to_address[k], a, b);
             }
           }
@@ -393,9 +459,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #pragma unroll
         for (int e = 0; e < 2; e++) {
           const int m = 8 * x + 2 * tq + e;
-          const long long place = (at * 3 * N + m) * D + own;
-          score[x][e] = saved_scores[place];
-          const float total = fmaf(scaled, d_normal[place], to_normal[x][e]);
+#if STAGED
+          const float given = sh.d_normal[m * LDF + own];
+          score[x][e] = sh.scores[m * LDF + own];
+#else
+          const float given = d_normal[(at * 3 * N + m) * D + own];
+          score[x][e] = saved_scores[(at * 3 * N + m) * D + own];
+#endif
+          const float total = fmaf(scaled, given, to_normal[x][e]);
           to_gain[x][e] = fmaf(total, score[x][e], to_gain[x][e]), to_bias[x][e] += total;
           to_normal[x][e] = total * gain[m * D + own];
 #if RELEASED
@@ -412,12 +483,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #endif
       barrier();
       // ---- phase 4: gradients of the scores
+      if (t > 0) fetch_scores(at - 1);
       {
         float to_read = 0.f;
 #if RELEASED
         float a = 0.f, b = 0.f;
         for (int w = 0; w < WARPS; w++) a += sh.moments[w][0].x, b += sh.moments[w][0].y;
-        const float rstd = saved_rstd[at];
 #endif
 #pragma unroll
         for (int x = 0; x < SCORES; x++) {
@@ -427,17 +498,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #if PAPER
             float a = 0.f, b = 0.f;
             for (int w = 0; w < WARPS; w++) a += sh.moments[w][m].x, b += sh.moments[w][m].y;
-            const float rstd = saved_rstd[at * 3 * N + m];
 #endif
-            const float part = 1.f / (float)(RELEASED ? 3 * REAL_N * REAL_D : REAL_D);
+            const float part = 1.f / (float)(RELEASED ? 3 * REAL_N * REAL_D : REAL_D), rstd = sh.rstd[RELEASED ? 0 : m];
             const bool real = own < REAL_D && 8 * (x % GROUPS) + 2 * tq + e < REAL_N;
             to_normal[x][e] = real ? rstd * (to_normal[x][e] - part * (a + score[x][e] * b)) : 0.f;
 #if READ && RELEASED
-            to_read = fmaf(to_normal[x][e], cue[at * 3 * N + m], to_read);
+            to_read = fmaf(to_normal[x][e], sh.cue[m], to_read);
 #endif
           }
           store_pair(sh.d_scores + own * LDS + 8 * x + 2 * tq, pair(to_normal[x][0], to_normal[x][1]));
-          store_pair(d_scores + (at * D + own) * 3 * N + 8 * x + 2 * tq, pair(to_normal[x][0], to_normal[x][1]));
         }
 #if READ && RELEASED
         to_read = over_tq(to_read);
@@ -448,105 +517,107 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #endif
       }
       barrier();
-      // ---- phase 5: the gradient of R, then of the gates and of what is written
+      // ---- phase 5: the gradient of R, then of the gates and of what is written, a few tiles of rows at once
+      write_rows(d_scores + at * D * 3 * N, 3 * N, sh.d_scores, LDS, D, 3 * N, THREADS);
       {
-        float to_read[2] = {0.f, 0.f};
-        pair_t b[TILES][2];
+        float to_read[2] = {0.f, 0.f}, to_column[2] = {0.f, 0.f}, to_take[2] = {0.f, 0.f}, to_keep[2] = {0.f, 0.f};
+        const float2 c = *(const float2*)(sh.column + i0);
+#if READ && PAPER
+        const float2 v = *(const float2*)(saved_reads + at * D + i0);
+#endif
+#if GATED && GATE_PARTS > 1
+        pair_t held[ROWS][2];
+#endif
+        pair_t back[TILES][2];
 #pragma unroll
         for (int k = 0; k < TILES; k++) {
           const elem* from = project_back + ((warp * TILES + k) * 32 + lane) * 4;
-          b[k][0] = load_pair(from), b[k][1] = load_pair(from + 2);
+          back[k][0] = load_pair(from), back[k][1] = load_pair(from + 2);
         }
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-          float to_seen[4] = {0.f, 0.f, 0.f, 0.f};
-#pragma unroll
-          for (int k = 0; k < TILES; k++) {
-            const elem* y = sh.d_scores + (16 * r + g) * LDS + 16 * k + 2 * tq;
-            const pair_t a[4] = {load_pair(y), load_pair(y + 8 * LDS), load_pair(y + 8), load_pair(y + 8 * LDS + 8)};
-            multiply16(to_seen, a, b[k]);
-          }
-#pragma unroll
-          for (int x = 0; x < 4; x++) {
-            flow[r][x] += to_seen[x];
-#if READ && PAPER
-            to_read[x & 1] = fmaf(to_seen[x], cue[at * D + 16 * r + 8 * (x >> 1) + g], to_read[x & 1]);
-#endif
-          }
-        }
-#if READ && PAPER
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-          const float sum = over_g(to_read[e]);
-          if (g == 0) {
-            sh.d_reads[t * LD + i0 + e] = sh.d_reads_turned[(i0 + e) * LDT + t] = narrow(sum);
-            d_reads[at * D + i0 + e] = sum;
-          }
-        }
-#endif
-      }
-      float gate[GATED ? ROWS : 1][8];
+        for (int first = 0; first < ROWS; first += TOGETHER) {
 #if GATED
-      {
-        const float2 take = *(const float2*)(gates + at * 2 * D + i0), keep = *(const float2*)(gates + at * 2 * D + D + i0);
+          float gate[TOGETHER][8];
+          {
+            const float2 take = *(const float2*)(sh.gates + i0), keep = *(const float2*)(sh.gates + D + i0);
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
+            for (int n = 0; n < TOGETHER; n++)
 #pragma unroll
-          for (int x = 0; x < 4; x++) gate[r][x] = x & 1 ? take.y : take.x, gate[r][4 + x] = x & 1 ? keep.y : keep.x;
-        UNROLL
-        for (int k = 0; k < ROWS; k++) {
-          pair_t b[4];
-          load_pairs(gate_weight + ((warp * ROWS + k) * 32 + lane) * 8, b);
+              for (int x = 0; x < 4; x++) gate[n][x] = x & 1 ? take.y : take.x, gate[n][4 + x] = x & 1 ? keep.y : keep.x;
+            UNROLL
+            for (int k = 0; k < ROWS; k++) {
+              pair_t b[4];
+              load_pairs((KEPT ? sh.gate_weight : gate_weight) + ((warp * ROWS + k) * 32 + lane) * 8, b);
 #pragma unroll
-          for (int r = 0; r < ROWS; r++) {
-            const elem* h = sh.tanh_items + (16 * r + g) * LD + 16 * k + 2 * tq;
-            const pair_t a[4] = {load_pair(h), load_pair(h + 8 * LD), load_pair(h + 8), load_pair(h + 8 * LD + 8)};
-            multiply16(gate[r], a, b);
-            multiply16(gate[r] + 4, a, b + 2);
-          }
-        }
-      }
-#endif
-      {
-        const float2 c = *(const float2*)(column + at * D + i0);
-        float to_column[2] = {0.f, 0.f}, to_take[2] = {0.f, 0.f}, to_keep[2] = {0.f, 0.f};
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-          for (int h = 0; h < 2; h++) {
-            const int i = 16 * r + 8 * h + g;
-            const float a = row[at * D + i];
-            const float2 m = *(const float2*)(before + i * D + i0);
-            float to_row = 0.f, R[2];
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-              const int x = 2 * h + e;
-              const float ce = e ? c.y : c.x, me = e ? m.y : m.x;
-              float written = a * ce, to_written = flow[r][x], slope = 1.f;
-#if GATED
-              if (RELEASED) written = tanh_of(written), slope = 1.f - written * written;
-              const float take = sigmoid_of(gate[r][x]), keep = sigmoid_of(gate[r][4 + x]);
-              R[e] = take * written + keep * me;
-              gate[r][x] = to_written * written * take * (1.f - take);
-              gate[r][4 + x] = to_written * me * keep * (1.f - keep);
-              to_take[e] += gate[r][x], to_keep[e] += gate[r][4 + x];
-              flow[r][x] = to_written * keep;
-              to_written *= take * slope;
-#else
-              R[e] = written + me;
-#endif
-              to_row = fmaf(to_written, ce, to_row);
-              to_column[e] = fmaf(to_written, a, to_column[e]);
+              for (int n = 0; n < TOGETHER; n++) {
+                if (first + n >= ROWS) continue;
+                pair_t a[4];
+                load_left(a, sh.tanh_items + 16 * (first + n) * LD + 16 * k, LD);
+                multiply16(gate[n], a, b);
+                multiply16(gate[n] + 4, a, b + 2);
+              }
             }
-            to_row = over_tq(to_row);
-            if (tq == 0) sh.part_row[warp][i] = to_row;
-#if READ && PAPER
-            const float2 v = *(const float2*)(saved_reads + at * D + i0);
-            const float add = cue[at * D + i];
-            R[0] = fmaf(add, v.x, R[0]), R[1] = fmaf(add, v.y, R[1]);
-#endif
-            store_pair(seen + (at * D + i) * D + i0, pair(R[0], R[1]));
           }
+#endif
+#pragma unroll
+          for (int n = 0; n < TOGETHER; n++) {
+            const int r = first + n;
+            if (r >= ROWS) continue;
+            float to_seen[4] = {0.f, 0.f, 0.f, 0.f}, m[4];
+#pragma unroll
+            for (int k = 0; k < TILES; k++) {
+              pair_t a[4];
+              load_left(a, sh.d_scores + 16 * r * LDS + 16 * k, LDS);
+              multiply16(to_seen, a, back[k]);
+            }
+            load4(items + (r * THREADS + tid) * 4, m);
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+              const int i = 16 * r + 8 * h + g;
+              const float a = sh.row[i];
+              float to_row = 0.f, R[2];
+#pragma unroll
+              for (int e = 0; e < 2; e++) {
+                const int x = 2 * h + e;
+                const float ce = e ? c.y : c.x, me = m[x];
+                flow[r][x] += to_seen[x];
+                float written = a * ce, to_written = flow[r][x], slope = 1.f;
+#if READ && PAPER
+                to_read[e] = fmaf(to_seen[x], sh.cue[i], to_read[e]);
+#endif
+#if GATED
+                if (RELEASED) written = tanh_of(written), slope = 1.f - written * written;
+                const float take = sigmoid_of(gate[n][x]), keep = sigmoid_of(gate[n][4 + x]);
+                R[e] = take * written + keep * me;
+                gate[n][x] = to_written * written * take * (1.f - take);
+                gate[n][4 + x] = to_written * me * keep * (1.f - keep);
+                to_take[e] += gate[n][x], to_keep[e] += gate[n][4 + x];
+                flow[r][x] = to_written * keep;
+                to_written *= take * slope;
+#else
+                R[e] = written + me;
+#endif
+                to_row = fmaf(to_written, ce, to_row);
+                to_column[e] = fmaf(to_written, a, to_column[e]);
+              }
+              to_row = over_tq(to_row);
+              if (tq == 0) sh.part_row[warp][i] = to_row;
+#if READ && PAPER
+              R[0] = fmaf(sh.cue[i], v.x, R[0]), R[1] = fmaf(sh.cue[i], v.y, R[1]);
+#endif
+              store_pair(seen + (at * D + i) * D + i0, pair(R[0], R[1]));
+#if GATED
+              const pair_t to_keep_now = pair(gate[n][4 + 2 * h], gate[n][5 + 2 * h]);
+              store_pair(sh.d_gate + i * LDG + i0, pair(gate[n][2 * h], gate[n][2 * h + 1]));
+#if GATE_PARTS > 1
+              held[r][h] = to_keep_now;
+#else
+              store_pair(sh.d_gate + i * LDG + D + i0, to_keep_now);
+#endif
+#endif
+            }
+          }
+        }
 #pragma unroll
         for (int e = 0; e < 2; e++) {
           const float a = over_g(to_column[e]);
@@ -555,57 +626,64 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
           const float b = over_g(to_take[e]), f = over_g(to_keep[e]);
           if (g == 0) d_gates[at * 2 * D + i0 + e] = b, d_gates[at * 2 * D + D + i0 + e] = f;
 #endif
+#if READ && PAPER
+          const float read = over_g(to_read[e]);
+          if (g == 0) {
+            sh.d_reads[t * LD + i0 + e] = sh.d_reads_turned[(i0 + e) * LDT + t] = narrow(read);
+            d_reads[at * D + i0 + e] = read;
+          }
+#endif
         }
-      }
       // ---- phase 6: what the gates heard of the memory; in two parts where both do not fit
 #if GATED
-      float to_tanh[ROWS][4] = {};
+        float to_tanh[ROWS][4] = {};
 #pragma unroll
-      for (int part = 0; part < GATE_PARTS; part++) {
-        if (part > 0) barrier();
+        for (int part = 0; part < GATE_PARTS; part++) {
+          barrier();
+#if GATE_PARTS > 1
+          if (part > 0) {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+              for (int h = 0; h < 2; h++) store_pair(sh.d_gate + (16 * r + 8 * h + g) * LDG + i0, held[r][h]);
+            barrier();
+          }
+#endif
+          if (part == 0 && t > 0) fetch_items(at - 1);
+          write_rows(d_gate + at * D * 2 * D + part * D, 2 * D, sh.d_gate, LDG, D, 2 * D / GATE_PARTS, THREADS);
+          UNROLL
+          for (int k = 0; k < ROWS; k++) {
+            pair_t b[4];
+            load_pairs(gate_back + ((warp * ROWS + k) * 32 + lane) * 8, b);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+              for (int which = part; which < part + 2 / GATE_PARTS; which++) {
+                pair_t a[4];
+                load_left(a, sh.d_gate + 16 * r * LDG + (which - part) * D + 16 * k, LDG);
+                multiply16(to_tanh[r], a, b + 2 * which);
+              }
+          }
+        }
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
-          for (int h = 0; h < 2; h++)
-#pragma unroll
-            for (int which = part; which < part + 2 / GATE_PARTS; which++) {
-              const int i = 16 * r + 8 * h + g;
-              const pair_t x = pair(gate[r][4 * which + 2 * h], gate[r][4 * which + 2 * h + 1]);
-              store_pair(sh.d_gate + i * LDG + (which - part) * D + i0, x);
-              store_pair(d_gate + (at * D + i) * 2 * D + which * D + i0, x);
-            }
-        barrier();
-        UNROLL
-        for (int k = 0; k < ROWS; k++) {
-          pair_t b[4];
-          load_pairs(gate_back + ((warp * ROWS + k) * 32 + lane) * 8, b);
-#pragma unroll
-          for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int which = part; which < part + 2 / GATE_PARTS; which++) {
-              const elem* y = sh.d_gate + (16 * r + g) * LDG + (which - part) * D + 16 * k + 2 * tq;
-              const pair_t a[4] = {load_pair(y), load_pair(y + 8 * LDG), load_pair(y + 8), load_pair(y + 8 * LDG + 8)};
-              multiply16(to_tanh[r], a, b + 2 * which);
-            }
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < ROWS; r++)
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-          const float2 m = *(const float2*)(before + (16 * r + 8 * h + g) * D + i0);
-          const float h0 = tanh_of(m.x), h1 = tanh_of(m.y);
-          flow[r][2 * h] = fmaf(to_tanh[r][2 * h], 1.f - h0 * h0, flow[r][2 * h]);
-          flow[r][2 * h + 1] = fmaf(to_tanh[r][2 * h + 1], 1.f - h1 * h1, flow[r][2 * h + 1]);
-        }
+          for (int h = 0; h < 2; h++) {
+            const float2 x = parts(load_pair(sh.tanh_items + (16 * r + 8 * h + g) * LD + i0));
+            flow[r][2 * h] = fmaf(to_tanh[r][2 * h], 1.f - x.x * x.x, flow[r][2 * h]);
+            flow[r][2 * h + 1] = fmaf(to_tanh[r][2 * h + 1], 1.f - x.y * x.y, flow[r][2 * h + 1]);
+          }
 #else
-      barrier();
+        barrier();
+        if (t > 0) fetch_items(at - 1);
 #endif
+      }
       for (int i = tid; i < D; i += THREADS) {
         float sum = 0.f;
         for (int w = 0; w < WARPS; w++) sum += sh.part_row[w][i];
         d_row[at * D + i] = sum;
       }
+      fetched();
       barrier();
     }
 #pragma unroll

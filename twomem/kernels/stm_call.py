@@ -10,7 +10,7 @@ from twomem.kernels import fragments
 from twomem.kernels.products import OPERANDS, range_of
 from twomem.kernels.runtime import Argument, at_once, launch, room
 from twomem.kernels.stm_arguments import RELEASED, Arguments, Saved, Sizes, Streams
-from twomem.kernels.stm_shared import flags, summed
+from twomem.kernels.stm_shared import backward_flags, flags, forward_flags, summed
 
 
 def _plain(x: Tensor | None) -> Tensor | None:
@@ -31,8 +31,8 @@ class Call:
             read=given.address is not None,
             transfer=given.transfer is not None,
             precision=precision,
-            room=room(given.row.device),
         )
+        self.space = room(given.row.device)
 
     def operand(
         self, weight: Tensor | None, order: Callable[..., Tensor], *sizes: int
@@ -58,7 +58,7 @@ class Call:
         n, f = self.sizes, self.flags
         b, t, d, q = n.batch, n.time, n.wide, n.many
         saved = Saved(
-            items=self.made(b, t + 1, d, d, wanted=save),
+            items=self.made(b, t, d, d, wanted=save, kind=self.kind),
             scores=self.made(b, t, 3 * q, d, wanted=save),
             rstd=self.made(b, t, 1 if self.form == RELEASED else 3 * q, wanted=save),
             image=self.made(b, t, q, d, wanted=save and f["TRANSFER"] > 0),
@@ -69,7 +69,7 @@ class Call:
 
     def forward(self, *, save: bool) -> tuple[Tensor, Tensor, Saved]:
         """Normal queries, keys and values of every step, the last item memory, and what is saved."""
-        g, n, f = self.given, self.sizes, self.flags
+        g, n = self.given, self.sizes
         b, t, q = n.batch, n.time, n.many
         normal, last, saved = self.room(save=save)
         rows = pad(g.project, [0, 0, 0, -g.project.shape[0] % 16])
@@ -86,8 +86,8 @@ class Call:
             *saved,
             *(t, b, int(g.items.shape[0] > 1), int(g.moved is not None and g.moved.shape[0] > 1)),
         ]
-        of_forward = {name: value for name, value in f.items() if name != "GATE_PARTS"}
-        self._launch("stm_forward", {**of_forward, "SAVE": int(save)}, arguments)
+        defines = {**forward_flags(self.flags, self.space), "SAVE": int(save)}
+        self._launch("stm_forward", defines, arguments)
         return normal, last, saved
 
     def backward(
@@ -131,7 +131,7 @@ class Call:
             *streams,
             *(t, b),
         ]
-        self._launch("stm_backward", f, arguments)
+        self._launch("stm_backward", backward_flags(f, self.space), arguments)
         return streams, scale
 
     def _launch(self, name: str, defines: dict[str, int], arguments: list[Argument]) -> None:

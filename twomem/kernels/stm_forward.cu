@@ -28,19 +28,30 @@
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
 #define RELEASED (FORM == 0)
 #define PAPER (FORM == 1)
+#define CUES (RELEASED ? 3 * N : D)
 
 struct Shared {
-  alignas(16) elem tanh_items[D * LD];
+  union {
+    alignas(16) elem tanh_items[D * LD];
+    // held transfer weights leave no room beside it
+    alignas(16) float tight_part_read[READ && HELD ? WARPS * STEPS * 8 : 1];
+  };
   union {
     alignas(16) elem seen[D * LD];
     alignas(16) float part_image[TRANSFER ? WARPS * D * 8 : 1];
   };
-  alignas(16) float part_read[READ ? WARPS * STEPS * 8 : 1];
+  alignas(16) float part_read[READ && !HELD ? WARPS * STEPS * 8 : 1];
+  alignas(16) elem transfer[TRANSFER && HELD ? N * D * D : 1];
+  // what a step needs of its input, fetched during the step before it
+  alignas(16) float gates[GATED ? 2 * D : 1];
+  alignas(16) float row[D];
+  alignas(16) float column[D];
+  alignas(16) float cue[READ ? CUES : 1];
   alignas(16) elem values[D * LDV];
   alignas(16) float queries[WARPS][N][8];
   alignas(16) float keys[WARPS][N][8];
   alignas(16) float2 moments[WARPS][PAPER ? 3 * N : 1];
-  alignas(16) float address[READ ? STEPS * N : 1];
+  alignas(16) elem address[READ ? STEPS * N : 1];
   alignas(16) elem coefficient[READ ? STEPS * LDV : 1];
   alignas(16) float kept[STEPS + 1];
 };
@@ -71,34 +82,58 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
     const float* __restrict__ moved, const elem* __restrict__ gate_weight, const elem* __restrict__ project,
     const float* __restrict__ project_bias, const float* __restrict__ gain, const float* __restrict__ bias,
     const elem* __restrict__ transfer, const int* __restrict__ lengths, float* __restrict__ normal,
-    float* __restrict__ last_items, float* __restrict__ saved_items, float* __restrict__ saved_scores,
+    float* __restrict__ last_items, elem* __restrict__ saved_items, float* __restrict__ saved_scores,
     float* __restrict__ saved_rstd, float* __restrict__ saved_image, float* __restrict__ saved_met,
     float* __restrict__ saved_reads, int time, int batch, int own_items, int own_moved) {
   SHARED_MEMORY(Shared, sh)
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
   const int i0 = 8 * warp + 2 * tq;  // this lane's columns of D x D, and its rows among the scores
   for (int x = tid; x <= STEPS; x += THREADS) sh.kept[x] = READ && x <= time ? kept[x] : 0.f;
+#if TRANSFER && HELD
+  write_rows(sh.transfer, N * D, transfer, N * D, D, N * D, THREADS);
+  const elem* weights = sh.transfer;
+#elif TRANSFER
+  const elem* weights = transfer;
+#endif
+#if READ && HELD
+  float* part_read = sh.tight_part_read;
+#elif READ
+  float* part_read = sh.part_read;
+#endif
+  auto fetch_input = [&](long long at) {
+#if GATED
+    fetch_rows(sh.gates, gates + at * 2 * D, 2, D, D, THREADS);
+#endif
+    fetch_rows(sh.row, row + at * D, 1, D, D, THREADS);
+    fetch_rows(sh.column, column + at * D, 1, D, D, THREADS);
+#if READ
+    fetch_rows(sh.cue, cue + at * CUES, 1, CUES, CUES, THREADS);
+#endif
+  };
 
   for (int sample = blockIdx.x; sample < batch; sample += gridDim.x) {
     const int steps = lengths ? lengths[sample] : time;
+    if (steps > 0) fetch_input((long long)sample * time);
     float R[ROWS][4];
 #if PAPER && TRANSFER
     float Z[ROWS][4];
 #endif
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < ROWS; r++) {
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         const int i = 16 * r + 8 * h + g;
         const float2 x = *(const float2*)(items + ((long long)sample * own_items * D + i) * D + i0);
         R[r][2 * h] = x.x, R[r][2 * h + 1] = x.y;
         store_pair(sh.tanh_items + i * LD + i0, pair(tanh_of(x.x), tanh_of(x.y)));
-        if (SAVE) *(float2*)(saved_items + ((long long)sample * (time + 1) * D + i) * D + i0) = x;
 #if PAPER && TRANSFER
         const float2 z = *(const float2*)(moved + ((long long)sample * own_moved * D + i) * D + i0);
         Z[r][2 * h] = z.x, Z[r][2 * h + 1] = z.y;
 #endif
       }
+      // as the threads hold it: the way back reads it so
+      if (SAVE) store4(saved_items + (((long long)sample * time * ROWS + r) * THREADS + tid) * 4, R[r]);
+    }
 #if READ
     float reads[TIMES][4];
     pair_t later[2 * TIMES];
@@ -113,8 +148,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
         reads[k][2 * h] = v.x, reads[k][2 * h + 1] = v.y;
       }
     for (int x = tid; x < STEPS * N; x += THREADS)
-      sh.address[x] = x / N < time ? address[(long long)sample * time * N + x] : 0.f;
+      sh.address[x] = narrow(x / N < time ? address[(long long)sample * time * N + x] : 0.f);
 #endif
+    fetched();
     barrier();
 
     for (int t = 0; t < steps; t++) {
@@ -144,9 +180,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
             const pair_t b[2] = {pair(tanh_of(qa * k0), tanh_of(qa * k1)), pair(tanh_of(qb * k0), tanh_of(qb * k1))};
 #pragma unroll
             for (int k = 0; k < TIMES; k++) {
-              const float* w = sh.address + (16 * k + g) * N + s;
-              const pair_t a[4] = {product(pair(w[0], w[0]), u[2 * k]), product(pair(w[8 * N], w[8 * N]), u[2 * k + 1]),
-                                   product(pair(w[1], w[1]), u[2 * k]), product(pair(w[8 * N + 1], w[8 * N + 1]), u[2 * k + 1])};
+              const elem* w = sh.address + (16 * k + g) * N + s;
+              pair_t a[4];
+              weighed(a, load_pair(w), load_pair(w + 8 * N), u[2 * k], u[2 * k + 1]);
               multiply16(reads[k], a, b);
             }
           }
@@ -159,17 +195,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
       v0 = from_lane(v0, 4 * (t & 7) + tq), v1 = from_lane(v1, 4 * (t & 7) + tq);
       if (SAVE && g == 0) *(float2*)(saved_reads + at * D + i0) = make_float2(v0, v1);
 #endif
-      if (t + 1 < steps) {
-        if (GATED) bring(gates + (at + 1) * 2 * D, 2 * D, THREADS);
-        bring(row + (at + 1) * D, D, THREADS);
-        bring(column + (at + 1) * D, D, THREADS);
-        if (READ) bring(cue + (at + 1) * (RELEASED ? 3 * N : D), RELEASED ? 3 * N : D, THREADS);
-      }
       // ---- phase 1: gates
       float gate[GATED ? ROWS : 1][8];
 #if GATED
       {
-        const float2 take = *(const float2*)(gates + at * 2 * D + i0), keep = *(const float2*)(gates + at * 2 * D + D + i0);
+        const float2 take = *(const float2*)(sh.gates + i0), keep = *(const float2*)(sh.gates + D + i0);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -180,8 +210,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
           load_pairs(gate_weight + ((warp * ROWS + k) * 32 + lane) * 8, b);
 #pragma unroll
           for (int r = 0; r < ROWS; r++) {
-            const elem* h = sh.tanh_items + (16 * r + g) * LD + 16 * k + 2 * tq;
-            const pair_t a[4] = {load_pair(h), load_pair(h + 8 * LD), load_pair(h + 8), load_pair(h + 8 * LD + 8)};
+            pair_t a[4];
+            load_left(a, sh.tanh_items + 16 * r * LD + 16 * k, LD);
             multiply16(gate[r], a, b);
             multiply16(gate[r] + 4, a, b + 2);
           }
@@ -189,13 +219,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
       }
 #endif
       {
-        const float2 c = *(const float2*)(column + at * D + i0);
+        const float2 c = *(const float2*)(sh.column + i0);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
           for (int h = 0; h < 2; h++) {
             const int i = 16 * r + 8 * h + g;
-            const float a = row[at * D + i];
+            const float a = sh.row[i];
             float x0 = a * c.x, x1 = a * c.y, *m = R[r] + 2 * h;
 #if GATED
             if (RELEASED) x0 = tanh_of(x0), x1 = tanh_of(x1);
@@ -204,7 +234,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
 #else
             m[0] += x0, m[1] += x1;
 #endif
-            const float add = READ && PAPER ? cue[at * D + i] : 0.f;
+            const float add = READ && PAPER ? sh.cue[i] : 0.f;
             store_pair(sh.seen + i * LD + i0, pair(fmaf(add, v0, m[0]), fmaf(add, v1, m[1])));
           }
       }
@@ -220,8 +250,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
         }
         UNROLL
         for (int k = 0; k < ROWS; k++) {
-          const elem* from = sh.seen + (8 * warp + g) * LD + 16 * k + 2 * tq;
-          const pair_t b[2] = {load_pair(from), load_pair(from + 8)};
+          pair_t b[2];
+          load_right(b, sh.seen + 8 * warp * LD + 16 * k, LD);
 #pragma unroll
           for (int x = 0; x < TILES; x++) {
             pair_t a[4];
@@ -234,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
           y[x][0] = sum[x / 2][2 * (x & 1)], y[x][1] = sum[x / 2][2 * (x & 1) + 1];
 #if READ && RELEASED
           if (x < SCORES) {
-            const float p = cue[at * 3 * N + 8 * x + g];
+            const float p = sh.cue[8 * x + g];
             y[x][0] = fmaf(v0, p, y[x][0]), y[x][1] = fmaf(v1, p, y[x][1]);
           }
 #endif
@@ -269,6 +299,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
 #endif
       barrier();
       // ---- phase 3: normal scores; matches; parts of sums over all rows
+      if (t + 1 < steps) fetch_input(at + 1);
 #if RELEASED
       const float2 known = normalisation(sh, 0, tq);
 #endif
@@ -311,9 +342,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
 #if READ && RELEASED
 #pragma unroll
           for (int k = 0; k < TIMES; k++) {
-            const float* w = sh.address + (16 * k + g) * N + s;
-            const pair_t a[4] = {product(pair(w[0], w[0]), later[2 * k]), product(pair(w[8 * N], w[8 * N]), later[2 * k + 1]),
-                                 product(pair(w[1], w[1]), later[2 * k]), product(pair(w[8 * N + 1], w[8 * N + 1]), later[2 * k + 1])};
+            const elem* w = sh.address + (16 * k + g) * N + s;
+            pair_t a[4];
+            weighed(a, load_pair(w), load_pair(w + 8 * N), later[2 * k], later[2 * k + 1]);
             multiply16(met[k], a, matches);
           }
 #endif
@@ -321,7 +352,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
 #pragma unroll
           for (int r = 0; r < ROWS; r++) {
             pair_t a[4];
-            load_pairs(transfer + (((warp * (N / 2) + s / 2) * ROWS + r) * 32 + lane) * 8, a);
+            load_pairs(weights + (((warp * (N / 2) + s / 2) * ROWS + r) * 32 + lane) * 8, a);
             multiply16(image[r], a, matches);
           }
 #endif
@@ -333,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
 #if PAPER
           multiply8(met[k], later[2 * k], later[2 * k + 1], pair(y[2 * GROUPS + jg][0], y[2 * GROUPS + jg][1]));
 #endif
-          float* to = sh.part_read + (warp * STEPS + 16 * k + g) * 8 + 2 * tq;
+          float* to = part_read + (warp * STEPS + 16 * k + g) * 8 + 2 * tq;
           to[0] = met[k][0], to[1] = met[k][1], to[64] = met[k][2], to[65] = met[k][3];
         }
 #endif
@@ -374,13 +405,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
         for (int x = tid; x < STEPS * 8; x += THREADS) {
           const int when = x >> 3, j = 8 * jg + (x & 7);
           float met = 0.f;
-          for (int w = 0; w < WARPS; w++) met += sh.part_read[w * STEPS * 8 + x];
+          for (int w = 0; w < WARPS; w++) met += part_read[w * STEPS * 8 + x];
           if (when <= t || when >= time) met = 0.f;
           if (SAVE) saved_met[(at * STEPS + when) * N + j] = met;
           sh.coefficient[when * LDV + j] = narrow(RELEASED && when > t ? met * sh.kept[when - t - 1] : met);
         }
 #endif
-        if (jg + 1 < GROUPS) barrier();
+        if (jg + 1 < GROUPS || (READ && HELD)) barrier();
       }
       {
 #if TRANSFER && RELEASED
@@ -398,9 +429,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
             m[0] += Z[r][2 * h], m[1] += Z[r][2 * h + 1];
 #endif
             store_pair(sh.tanh_items + i * LD + i0, pair(tanh_of(m[0]), tanh_of(m[1])));
-            if (SAVE) *(float2*)(saved_items + ((at + sample + 1) * D + i) * D + i0) = make_float2(m[0], m[1]);
           }
+#pragma unroll
+        for (int r = 0; SAVE && r < ROWS; r++)
+          if (t + 1 < steps) store4(saved_items + (((at + 1) * ROWS + r) * THREADS + tid) * 4, R[r]);
       }
+      fetched();
       barrier();
     }
 #pragma unroll
