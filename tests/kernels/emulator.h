@@ -129,6 +129,7 @@ static void launch(void (*kernel)(), int blocks, int threads, size_t shared_byte
 
 #define SHARED_MEMORY(kind, name) kind& name = *(kind*)emulator::shared_memory;
 DI void barrier() { emulator::wait_for_all(); }
+DI int anew(int x) { return x; }
 // what is fetched arrives as late as it may
 template <int BYTES>
 DI void fetch(void* to, const void* from) {

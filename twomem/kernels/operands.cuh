@@ -10,6 +10,10 @@
 
 DI void barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
 DI void warp_barrier() { __syncwarp(); }
+DI int anew(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
 DI unsigned shared_place(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 // copies 4, 8 or 16 bytes to shared memory while the thread goes on; they are there after `fetched`
 template <int BYTES>
@@ -204,16 +208,22 @@ DI float2 transposed_exact(float x, float y) {
   const float x0 = from_lane(x, from), y0 = from_lane(y, from), x1 = from_lane(x, from + 4), y1 = from_lane(y, from + 4);
   return g & 1 ? make_float2(y0, y1) : make_float2(x0, x1);
 }
-// fetches rows of `columns` floats, which stand together in memory, to rows `ld` apart
-DI void fetch_rows(float* to, const float* from, int rows, int columns, int ld, int threads) {
-  for (int x = threadIdx.x; x < rows * columns / 4; x += threads)
-    fetch<16>(to + x / (columns / 4) * ld + x % (columns / 4) * 4, from + 4 * x);
+// fetches numbers that stand side by side, and rows of `columns` of them to rows `ld` apart; what a thread
+// copies is computed anew each time, for in a loop its places would take more registers than there are
+DI void fetch_all(float* to, const float* from, int count, int threads) {
+  for (int x = 4 * anew(threadIdx.x); x < count; x += 4 * threads) fetch<16>(to + x, from + x);
+}
+DI void fetch_rows(float* to, const float* from, int rows, int columns, int ld, int warps) {
+  const int tid = anew(threadIdx.x), x = 4 * (tid & 31);
+  if (x < columns)
+    for (int row = tid >> 5; row < rows; row += warps) fetch<16>(to + row * ld + x, from + row * columns + x);
 }
 // copies a matrix of operands from shared memory to rows `to_ld` apart
 DI void write_rows(elem* to, int to_ld, const elem* from, int ld, int rows, int columns, int threads) {
   const int wide = 16 / (int)sizeof(elem), chunks = columns / wide;
-  for (int x = threadIdx.x; x < rows * chunks; x += threads)
-    copy16(to + (long long)(x / chunks) * to_ld + x % chunks * wide, from + x / chunks * ld + x % chunks * wide);
+#pragma unroll 4
+  for (int x = anew(threadIdx.x); x < rows * chunks; x += threads)
+    copy16(to + x / chunks * to_ld + x % chunks * wide, from + x / chunks * ld + x % chunks * wide);
 }
 // the sum over the four lanes that share g, or over the eight that share tq
 DI float over_tq(float x) {

@@ -120,16 +120,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 
   // what step `at` needs for its matches, and for the rest; called once that of the step after it is used
   auto fetch_scores = [&](long long at) {
-    fetch_rows(sh.normal, normal + at * 3 * N * D, 3 * N, D, LDF, THREADS);
+    fetch_rows(sh.normal, normal + at * 3 * N * D, 3 * N, D, LDF, WARPS);
 #if STAGED
-    fetch_rows(sh.scores, saved_scores + at * 3 * N * D, 3 * N, D, LDF, THREADS);
-    fetch_rows(sh.d_normal, d_normal + at * 3 * N * D, 3 * N, D, LDF, THREADS);
+    fetch_rows(sh.scores, saved_scores + at * 3 * N * D, 3 * N, D, LDF, WARPS);
+    fetch_rows(sh.d_normal, d_normal + at * 3 * N * D, 3 * N, D, LDF, WARPS);
 #endif
 #if TRANSFER
-    fetch_rows(sh.saved_image, saved_image + at * N * D, N, D, D, THREADS);
+    fetch_all(sh.saved_image, saved_image + at * N * D, N * D, THREADS);
 #endif
 #if READ
-    fetch_rows(sh.saved_met, saved_met + at * STEPS * N, STEPS, N, N, THREADS);
+    fetch_all(sh.saved_met, saved_met + at * STEPS * N, STEPS * N, THREADS);
 #endif
   };
   auto fetch_items = [&](long long at) {
@@ -139,12 +139,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
       fetch<4 * sizeof(elem)>(sh.items + (r * THREADS + tid) * 4, saved_items + ((at * ROWS + r) * THREADS + tid) * 4);
 #endif
 #if GATED
-    fetch_rows(sh.gates, gates + at * 2 * D, 2, D, D, THREADS);
+    fetch_all(sh.gates, gates + at * 2 * D, 2 * D, THREADS);
 #endif
-    fetch_rows(sh.row, row + at * D, 1, D, D, THREADS);
-    fetch_rows(sh.column, column + at * D, 1, D, D, THREADS);
+    fetch_all(sh.row, row + at * D, D, THREADS);
+    fetch_all(sh.column, column + at * D, D, THREADS);
 #if READ
-    fetch_rows(sh.cue, cue + at * CUES, 1, CUES, CUES, THREADS);
+    fetch_all(sh.cue, cue + at * CUES, CUES, THREADS);
 #endif
     if (tid < DEVIATIONS) fetch<4>(sh.rstd + tid, saved_rstd + at * DEVIATIONS + tid);
   };
@@ -195,6 +195,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
     fetched();
     barrier();
     for (int t = steps - 1; t >= 0; t--) {
+      // places are computed anew in each step, for there are no registers to keep them in
+      const int tid = anew(threadIdx.x), warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
+      const int i0 = 8 * warp + 2 * tq, own = 8 * warp + g;
       const long long at = (long long)sample * time + t;
       const elem* items = FETCHED ? sh.items : saved_items + at * D * D;
       // ---- phase 1: to shared memory

@@ -102,12 +102,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
 #endif
   auto fetch_input = [&](long long at) {
 #if GATED
-    fetch_rows(sh.gates, gates + at * 2 * D, 2, D, D, THREADS);
+    fetch_all(sh.gates, gates + at * 2 * D, 2 * D, THREADS);
 #endif
-    fetch_rows(sh.row, row + at * D, 1, D, D, THREADS);
-    fetch_rows(sh.column, column + at * D, 1, D, D, THREADS);
+    fetch_all(sh.row, row + at * D, D, THREADS);
+    fetch_all(sh.column, column + at * D, D, THREADS);
 #if READ
-    fetch_rows(sh.cue, cue + at * CUES, 1, CUES, CUES, THREADS);
+    fetch_all(sh.cue, cue + at * CUES, CUES, THREADS);
 #endif
   };
 
@@ -155,6 +155,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
 
     for (int t = 0; t < steps; t++) {
       const long long at = (long long)sample * time + t;
+      // places are computed anew in each step, for there are no registers to keep them in
+      const int tid = anew(threadIdx.x), warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3, i0 = 8 * warp + 2 * tq;
       // ---- what the step before adds to the reads of this and later ones; then the read of this step
       float v0 = 0.f, v1 = 0.f;
 #if READ
