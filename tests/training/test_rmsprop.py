@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gpu import needs_gpu
 from torch import nn, optim
 
 from twomem.core.train import Train
@@ -12,15 +13,15 @@ SHAPES = ((3, 2), (), (5,), (2, 1, 4))
 HOW = {"lr": 0.1, "alpha": 0.9, "momentum": 0.8}
 
 
-def parameters(seed=0):
+def parameters(seed=0, device="cpu"):
     stream = torch.Generator().manual_seed(seed)
-    return [nn.Parameter(torch.randn(shape, generator=stream)) for shape in SHAPES]
+    return [nn.Parameter(torch.randn(shape, generator=stream).to(device)) for shape in SHAPES]
 
 
 def give_gradients(held, seed, largest=1.0):
     stream = torch.Generator().manual_seed(seed)
     for each in held:
-        each.grad = largest * torch.randn(each.shape, generator=stream)
+        each.grad = largest * torch.randn(each.shape, generator=stream).to(each.device)
 
 
 def moved(rule, held, seeds):
@@ -30,8 +31,9 @@ def moved(rule, held, seeds):
     return [each.detach().clone() for each in held]
 
 
-def test_every_update_is_the_same():
-    own, theirs = parameters(), parameters()
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+def test_every_update_is_the_same(device):
+    own, theirs = (parameters(device=device) for _ in range(2))
     assert all(
         map(
             torch.equal,
