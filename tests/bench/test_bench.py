@@ -7,11 +7,11 @@ import pytest
 import torch
 from shell import document
 
-from twomem.bench import measure, suite
-from twomem.bench.device import Ceilings
+from twomem.bench import measure
 from twomem.bench.floor import moved_bytes, operations
-from twomem.bench.shapes import SHAPES, Shape
+from twomem.bench.shapes import BATCHES, SHAPES, Shape
 from twomem.bench.stm import FORMS, MODELS, equal_units, make, make_lstm
+from twomem.bench.streaming import make_step
 from twomem.commands import bench
 
 SMALL = Shape(batch=2, time=3, width=5, queries=2)
@@ -66,7 +66,7 @@ def test_the_literal_form_takes_more_memory_at_size():
 
 
 def test_the_command_knows_every_shape():
-    assert get_args(bench._What) == ("stm", *SHAPES, "train_step")
+    assert get_args(bench._What) == ("stm", *SHAPES, "train_step", "scaling")
     assert bench._SUITES["h200"] == (*SHAPES, "train_step")
 
 
@@ -90,6 +90,24 @@ def test_a_shape_is_measured_beside_its_floor(tmp_path):
         assert 0 < row["floor_microseconds_per_step"] < row["microseconds_per_step"]
         assert row["spread"][0] <= row["milliseconds"] <= row["spread"][1]
         assert row["command"].startswith("twomem")
+
+
+def test_a_step_is_also_called_as_one():
+    small = ("--width", "4", "--queries", "2", "--repeats", "1", "--directions", "forward")
+    rows = document("bench", "step", *small, "--implementations", "restructured")["records"]
+    assert {(row["called"], row["batch"]) for row in rows} == {
+        (called, batch) for called in ("sequence", "step") for batch in BATCHES["step"]
+    }
+
+
+def test_a_step_carries_its_state_along():
+    seen = []
+    step = make_step("stm", SMALL, device="cpu", precision="fp32", kernels=False)
+    held = [each.cell_contents for each in step.__closure__ if isinstance(each.cell_contents, list)]
+    for _ in range(3):
+        seen.append([each.clone() for each in held[0]])
+        step()
+    assert not any(torch.equal(one, other) for one, other in zip(*seen[1:], strict=True))
 
 
 def test_the_lstm_has_as_many_parameters():
@@ -118,24 +136,3 @@ def test_operations_grow_with_the_batch_and_training_moves_more():
     # the formula of both forward gate products alone, two operations for each multiplication
     assert once > 3 * 4 * 2 * 8 * 16 * 8
     assert moved_bytes("stm", small, "forward") < moved_bytes("stm", small, "train")
-
-
-def test_a_pass_that_fails_is_a_record_with_its_reason(monkeypatch):
-    def broken(*_, **__):
-        raise RuntimeError("no room\nmore")
-
-    monkeypatch.setattr(suite, "make", broken)
-    most = Ceilings(1e9, dict.fromkeys(suite.PRECISIONS, 1e9))
-    small = Shape(batch=1, time=1, width=4, queries=1)
-    how = {"implementations": ["literal"], "directions": ["forward"], "most": most}
-    found = list(suite.records("sort", small, "cpu", **how))
-    assert [row["failed"] for row in found] == ["no room", "no room"]
-
-
-def test_a_whole_update_is_measured_beside_its_pass():
-    how = ("--width", "4", "--queries", "2", "--repeats", "1", "--precisions", "fp32")
-    told = document("bench", "train_step", *how)
-    assert [row["model"] for row in told["records"]] == ["stm", "stm_released", "lstm"]
-    for row in told["records"]:
-        ratio = row["milliseconds"] / row["alone_milliseconds"]
-        assert row["times_alone"] == pytest.approx(ratio)

@@ -41,3 +41,5 @@ SHAPES = {
     ),
     "step": Shape(batch=1, time=1),
 }
+BATCHES = {"step": (1, 32)}
+"""Shapes that are measured at several batches."""

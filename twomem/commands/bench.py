@@ -1,22 +1,21 @@
 """`twomem bench`: speed and memory, side by side in one run."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from twomem.commands.arguments import choose_device
-from twomem.commands.output import document, progress, say, table
+from twomem.commands.output import document, progress, table
 from twomem.core.errors import SettingsError
 
-_What = Literal["stm", "sort", "nth_farthest", "babi", "step", "train_step"]
+_What = Literal["stm", "sort", "nth_farthest", "babi", "step", "train_step", "scaling"]
 _Implementation = Literal[
     "literal", "restructured", "graph", "kernel", "cudnn_lstm", "cudnn_lstm_graph"
 ]
 _Precision = Literal["fp32", "tf32", "half", "bf16"]
 _Direction = Literal["forward", "train"]
-_NO_SHAPES = ("stm", "train_step")
+_NO_SHAPES = ("stm", "train_step", "scaling")
 _SUITES = {"h200": ("sort", "nth_farthest", "babi", "step", "train_step")}
 
 
@@ -30,13 +29,17 @@ def bench_command(
     precisions: tuple[_Precision, ...] = ("fp32", "tf32", "half", "bf16"),
     directions: tuple[_Direction, ...] = ("forward", "train"),
     batches: tuple[int, ...] = (),
+    times: tuple[int, ...] = (),
+    batch: int | None = None,
     time: int | None = None,
     width: int | None = None,
     queries: int | None = None,
-    repeats: int = 3,
+    repeats: int | None = None,
     threads: int | None = None,
     explain: Annotated[bool, Parameter(negative="")] = False,
     out: Path | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    plot: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Time what a model can be computed by, side by side.
@@ -44,46 +47,60 @@ def bench_command(
     `stm` compares both STMs with their formulas on a CPU, forward and backward: literal lays out every
     outer product, as the released code does, and summed multiplies matrices instead; faster and smaller
     compare with literal. `train_step` is a whole update of training beside its forward and backward
-    pass alone. The other names are shapes: every implementation, at every precision, and the floor.
+    pass alone. `scaling` is the cost over the length of a sequence, and over the number of sequences.
+    The other names are shapes: every implementation, at every precision, and the floor.
 
     Args:
         what: What is measured.
         suite: All shapes of a suite in the place of one.
         device: Where: `cpu`, `cuda`.
-        implementations: Which are measured; all that the device has if left out.
+        implementations: Which are measured; all that the device has if left out, but the fastest alone
+            for `scaling`. Say it once for each: `--implementations kernel --implementations graph`.
         precisions: What is multiplied, where an implementation lets one choose.
         directions: Forward alone, or forward and backward.
         batches: Sequences in a batch, one comparison for each; 16 and 64, or the shape's own.
-        time: Steps of a sequence.
+        times: Lengths of the sequences of `scaling`; 10 to 10,000.
+        batch: Sequences in a batch while `scaling` varies their length, 128; those of `train_step`.
+        time: Steps of a sequence; 100 while `scaling` varies the number of sequences.
         width: Width of the item memory.
         queries: Queries of the SAM operator.
-        repeats: How often each pass is timed, after some that do not count.
+        repeats: How often each pass is timed, after some that do not count: 3 for `stm`, 11 for all
+            else, where 3 are enough once a second is spent.
         threads: Threads of the CPU; all cores if left out.
         explain: Say which way each shape would be computed, and why nothing faster; measure nothing.
-        out: A file to keep the records in, as JSON.
+        out: A file to keep the records in, as JSON; written after every record.
+        resume: Go on with the file of `--out`: records that it has, of this device, these versions and
+            this commit, are not measured again, but for those that failed.
+        plot: A picture of `scaling` (png, svg or pdf).
         json: Print one JSON document.
     """
     import torch
 
-    sizes = {"time": time, "width": width, "queries": queries, "repeats": repeats}
-    for name, value in [*sizes.items(), *(("batches", each) for each in batches)]:
+    sizes = {"time": time, "width": width, "queries": queries}
+    counts = {"batch": batch, "repeats": repeats, **sizes}
+    many = [("batches", each) for each in batches] + [("times", each) for each in times]
+    for name, value in [*counts.items(), *many]:
         if value is not None and value < 1:
             raise SettingsError(f"{name} is {value}; at least 1 is needed")
+    if plot is not None and what != "scaling":
+        raise SettingsError(f"only scaling is drawn, not {what}: leave out --plot")
+    if resume and out is None:
+        raise SettingsError("--resume goes on with a file: name it by --out")
     place = str(choose_device(device))
     if threads is not None:
         torch.set_num_threads(max(threads, 1))
     names = _SUITES[suite] if suite else (what,)
-    own = {name: value for name, value in sizes.items() if value is not None and name != "repeats"}
+    own = {name: value for name, value in sizes.items() if value is not None}
     if explain:
         _explain([name for name in names if name not in _NO_SHAPES], place, precisions, json)
     elif names == ("stm",):
-        _compare(batches or (16, 64), own, repeats, json)
+        _compare(batches or (16, 64), own, repeats or 3, json)
     else:
-        how = {"implementations": implementations or None, "precisions": precisions}
-        found = _records(
-            names, place, batches, own, {**how, "directions": directions, "repeats": repeats}
-        )
-        _tell(names, place, found, out, json)
+        from twomem.commands.bench_records import Wish, tell
+
+        asked = (implementations, precisions, directions, repeats or 11)
+        wish = Wish(names, place, batches, times, batch, own, *asked)
+        tell(wish, out, plot, resume=resume, json=json)
 
 
 def _explain(names: Any, device: str, precisions: Any, json: bool) -> None:
@@ -128,55 +145,3 @@ def _compared(row: dict[str, Any], forms: tuple[str, ...]) -> list[Any]:
     seconds = [f"{form['seconds_median']:.3f}" for form in each]
     faster = f"{row['times_faster']:.1f}x"
     return [row["model"], row["shape"]["batch"], *seconds, faster, *peaks, smaller]
-
-
-def _records(
-    names: Any, device: str, batches: tuple[int, ...], own: dict[str, int], how: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Every record of every shape, as it is measured."""
-    from twomem.bench import train_step
-    from twomem.bench.device import ceilings
-    from twomem.bench.shapes import SHAPES
-    from twomem.bench.suite import IMPLEMENTATIONS, records
-
-    how["implementations"] = how["implementations"] or IMPLEMENTATIONS
-    most = ceilings(device)
-    for name in names:
-        if name == "train_step":
-            sizes = {key: value for key, value in own.items() if key != "time"}
-            yield from train_step.records(device, how["precisions"], how["repeats"], **sizes)
-            continue
-        for batch in batches or (SHAPES[name].batch,):
-            shape = SHAPES[name]._replace(batch=batch, **own)
-            for record in records(name, shape, device, **how, most=most):
-                yield {**record, "batch": batch}
-
-
-def _tell(names: Any, device: str, found: Any, out: Path | None, json: bool) -> None:
-    """Prints the records, and keeps them if there is a file for them."""
-    from twomem.training.environment import describe
-    from twomem.training.files import to_json, write_whole
-
-    environment, rows = describe(device), []
-    for record in found:
-        rows.append({**record, "command": environment["command"], "commit": environment["commit"]})
-        say(
-            f"{' '.join(map(str, list(record.values())[:5]))}: {record.get('microseconds_per_step')}"
-        )
-    whole = {"environment": environment, "records": rows}
-    if out is not None:
-        write_whole(out, to_json(whole))
-    if json:
-        document(whole)
-        return
-    if any(row["shape"] == "train_step" for row in rows):
-        own = [row for row in rows if row["shape"] == "train_step"]
-        names_of = ["task", "model", "precision", "milliseconds", "times_alone"]
-        table("whole updates", names_of, [[row[name] for name in names_of] for row in own])
-        rows = [row for row in rows if row["shape"] != "train_step"]
-    columns = ["shape", "implementation", "form", "precision", "direction"]
-    columns += ["microseconds_per_step", "floor_microseconds_per_step", "peak_gib"]
-    if not rows:
-        return
-    cells = [["-" if row.get(name) is None else row[name] for name in columns] for row in rows]
-    table(f"{', '.join(names)} on {environment['device']}", columns, cells)

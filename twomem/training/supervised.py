@@ -11,6 +11,8 @@ from twomem.core.memory import Memory
 from twomem.core.task import Task
 from twomem.core.train import Train
 from twomem.training.captured import Captured
+from twomem.training.clipping import clip
+from twomem.training.rmsprop import RMSprop
 from twomem.training.watch import Watch
 
 
@@ -73,10 +75,7 @@ class Training:
         self._watch.note(loss, [_gradient(each) for each in parameters])
         if self.device.type == "cpu":
             self._watch.ask()
-        if how.clip_value is not None:
-            nn.utils.clip_grad_value_(parameters, how.clip_value)
-        if how.clip_norm is not None:
-            nn.utils.clip_grad_norm_(parameters, how.clip_norm)
+        clip(how, parameters)
         self.optimizer.step()
         return loss.detach()
 
@@ -129,11 +128,13 @@ class Training:
 def make_optimizer(how: Train, model: nn.Module) -> optim.Optimizer:
     """The rule that `how` names, over all parameters."""
     parameters = list(model.parameters())
-    # a captured update counts its steps on the device
-    more = {"lr": how.learning_rate, "capturable": parameters[0].is_cuda}
+    on_gpu = parameters[0].is_cuda
+    # a captured update counts its steps on the device, and should be few launches
+    more = {"lr": how.learning_rate, "capturable": on_gpu}
     if how.optimizer == "adam":
-        return optim.Adam(parameters, **more)
-    return optim.RMSprop(parameters, alpha=how.decay, momentum=how.momentum, **more)
+        return optim.Adam(parameters, fused=on_gpu or None, **more)
+    rule = RMSprop if on_gpu else optim.RMSprop
+    return rule(parameters, alpha=how.decay, momentum=how.momentum, **more)
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:

@@ -9,23 +9,25 @@ from twomem.core.errors import Diverged
 
 
 class Watch:
-    """Notes the first update whose loss or gradients are not finite, and which of them are not."""
+    """Counts updates up to the first whose loss or gradients are not finite, and notes which are not."""
 
     def __init__(self, names: Sequence[str], step: int, device: torch.device) -> None:
         """Watches the loss and the gradients of parameters of these names, after `step` updates."""
         self.names = names
-        self.count = torch.tensor(step, device=device)
-        self.first = torch.zeros_like(self.count)
-        self.bad = torch.zeros(1 + len(names), dtype=torch.bool, device=device)
+        self.fine = torch.tensor(step, device=device)
+        """Updates before the first bad one."""
+        self.good = torch.tensor(True, device=device)
+        """Whether there was none yet."""
+        self.bad = torch.zeros(1 + len(names), device=device)
+        """NaN for what was not finite in the first bad update, 0 for all else."""
 
     def note(self, loss: Tensor, gradients: Sequence[Tensor]) -> None:
         """Looks at one more update; changes its own tensors in place, as a captured graph needs it."""
-        # a NaN is larger than all, and an infinity than all else
-        bad = ~torch.stack([loss.detach().float(), *_largest(gradients)]).isfinite()
-        self.count += 1
-        new = bad.any() & (self.first == 0)
-        self.first.copy_(torch.where(new, self.count, self.first))
-        self.bad.copy_(torch.where(new, bad, self.bad))
+        # few launches, since each of them is in every update: 0 times what is not finite is NaN
+        bad = torch.stack([loss.detach().float(), *_largest(gradients)]) * 0
+        torch.where(self.good, bad, self.bad, out=self.bad)
+        torch.eq(self.bad.sum(), 0, out=self.good)
+        self.fine += self.good
 
     def ask(self) -> None:
         """Waits for the device.
@@ -33,10 +35,10 @@ class Watch:
         Raises:
             Diverged: an update met something that is not finite; the message names both.
         """
-        first = int(self.first)
-        if first == 0:
+        if self.good:
             return
-        loss, *gradients = self.bad.tolist()
+        first = int(self.fine) + 1
+        loss, *gradients = self.bad.isnan().tolist()
         if loss:
             raise Diverged(f"the loss is not finite at update {first}")
         name = next(name for name, bad in zip(self.names, gradients, strict=True) if bad)
