@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from twomem.kernels import SOURCES
+from twomem.kernels import SOURCES, binaries
 
 Argument = Tensor | int | None
 Launch = Callable[[str, dict[str, int], int, int, Sequence[Argument]], None]
@@ -40,9 +40,9 @@ def _build(name: str, defines: dict[str, int], device: int) -> tuple[Any, int]:
     key = (name, tuple(sorted(defines.items())), device)
     with _lock:
         if key not in _built:
-            from torch.cuda._utils import _cuda_load_module, _nvrtc_compile
+            from torch.cuda._utils import _cuda_load_module
 
-            binary, _ = _nvrtc_compile(source(name, defines), name)
+            binary = _compiled(source(name, defines), name, device)
             both = _cuda_load_module(binary, [name, f"{name}_bytes"])
             assert isinstance(both, dict)
             told = torch.zeros(1, dtype=torch.int32, device=f"cuda:{device}")
@@ -51,6 +51,15 @@ def _build(name: str, defines: dict[str, int], device: int) -> tuple[Any, int]:
             kernel.set_shared_memory_config(size)
             _built[key] = (kernel, size)
         return _built[key]
+
+
+def _compiled(text: str, name: str, device: int) -> bytes:
+    """The machine code of a source for this device, compiled once on this machine."""
+    from torch.cuda._utils import _nvrtc_compile
+
+    place = torch.cuda.get_device_capability(device)
+    made_of = f"{torch.__version__} {torch.version.cuda} {place}\n{text}"
+    return binaries.kept(made_of, lambda: _nvrtc_compile(text, name)[0])
 
 
 def at_once(device: torch.device) -> int:

@@ -64,7 +64,9 @@ class Sizes(NamedTuple):
 class Saved(NamedTuple):
     """What the backward pass goes by."""
 
-    items: Tensor  # batch time width width: before each step, as operands, in the order of the threads
+    items: (
+        Tensor  # batch time width width: before each step, as operands, in the order of the threads
+    )
     scores: Tensor  # batch time score width: normal, without gain and bias
     rstd: Tensor  # batch time (1 or score)
     image: Tensor  # batch time query width: what the transfer makes of the matches

@@ -119,7 +119,9 @@ def backward_bytes(f: dict[str, int]) -> int:
         *[4 * d] * 2,
         4 * if_read(_cues(f)),
         4 * (1 if released else 3 * n),
-        max(_total(e * n * (d + 8), *[e * (n * (d + 8) if f["TRANSFER"] else 1)] * 2), 4 * warps * d),
+        max(
+            _total(e * n * (d + 8), *[e * (n * (d + 8) if f["TRANSFER"] else 1)] * 2), 4 * warps * d
+        ),
         e * d * (16 * tiles + 8),
         e * if_read(steps * (d + 8)),
         *[e * if_read(d * turned)] * 2,
