@@ -14,6 +14,22 @@ DI void prefetch(const float* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"
 DI float from_lane(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DI float from_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
+// Copies of 4 or 16 bytes into shared memory that go on by themselves; zeros if nothing is there. A thread
+// closes a group of its copies, and waits until at most LEFT of its groups are still under way.
+template <int BYTES>
+DI void copy_async(void* to, const void* from, bool there) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(there ? 4 : 0) : "memory");
+}
+DI void close_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT>
+DI void await_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
 #if PRECISION < 2
 typedef unsigned short elem;
 typedef unsigned int pair_t;
@@ -43,6 +59,7 @@ DI void load_pairs(const elem* p, pair_t* x) {
   x[0] = r.x, x[1] = r.y, x[2] = r.z, x[3] = r.w;
 }
 DI void store_pair(elem* p, pair_t x) { *(pair_t*)p = x; }
+DI void store_pairs(elem* p, const pair_t* x) { *(uint4*)p = make_uint4(x[0], x[1], x[2], x[3]); }
 DI elem narrow(float x) { return (elem)(pair(x, 0.f) & 0xffffu); }
 DI float widen(elem x) {
   float r;
@@ -87,6 +104,10 @@ DI void load_pairs(const elem* p, pair_t* x) {
   x[0] = make_float2(r.x, r.y), x[1] = make_float2(r.z, r.w), x[2] = make_float2(q.x, q.y), x[3] = make_float2(q.z, q.w);
 }
 DI void store_pair(elem* p, pair_t x) { *(float2*)p = x; }
+DI void store_pairs(elem* p, const pair_t* x) {
+  ((float4*)p)[0] = make_float4(x[0].x, x[0].y, x[1].x, x[1].y);
+  ((float4*)p)[1] = make_float4(x[2].x, x[2].y, x[3].x, x[3].y);
+}
 DI elem narrow(float x) { return x; }
 DI float widen(elem x) { return x; }
 DI float high(float x) {
