@@ -237,8 +237,16 @@ DI void load_pairs(const elem* p, pair_t* x) {
   for (int n = 0; n < 4; n++) x[n] = load_pair(p + 2 * n);
 }
 DI void store_pair(elem* p, pair_t x) { p[0] = narrow(x.x), p[1] = narrow(x.y); }
-DI void store_pairs(elem* p, const pair_t* x) {
-  for (int n = 0; n < 4; n++) store_pair(p + 2 * n, x[n]);
+// four pairs a lane: 16 bytes at a time
+DI elem* place_in_tile(elem* tile, int lane, int n) {
+  const int each = 16 / sizeof(elem);
+  return tile + n * 2 / each * 32 * each + lane * each + n * 2 % each;
+}
+DI void store_tile(elem* tile, int lane, const pair_t* x) {
+  for (int n = 0; n < 4; n++) store_pair(place_in_tile(tile, lane, n), x[n]);
+}
+DI void load_tile(const elem* tile, int lane, pair_t* x) {
+  for (int n = 0; n < 4; n++) x[n] = load_pair(place_in_tile((elem*)tile, lane, n));
 }
 DI void multiply8(float* d, pair_t a0, pair_t a1, pair_t b) {
   const int lane = threadIdx.x & 31, g = lane >> 2, tq = lane & 3;

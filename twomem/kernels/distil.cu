@@ -136,13 +136,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) distil(
       // what is read next is made while this is multiplied
       if (x == FD - 1 && part + 1 < parts) find_matches(sh, pairs, 2 * ((part + 1) / (FD / SPAN)), match);
       make_memory(match, v[(x + 1) % FD], next);
-      const elem* from = sh.ring[part & 1] + x % SPAN * SLOT + half * (SLOT / 2) + lane * 8;
+      const elem* from = sh.ring[part & 1] + x % SPAN * SLOT + half * (SLOT / 2);
 #pragma unroll
       for (int e = 0; e < 2; e++)
 #pragma unroll
         for (int r = 0; r < OUT; r += 2) {
           pair_t b[4];
-          load_pairs(from + (e * (OUT / 2) + r / 2) * 256, b);
+          load_tile(from + (e * (OUT / 2) + r / 2) * 256, lane, b);
 #pragma unroll
           for (int t = 0; t < TILES; t++) {
             multiply16(sum[t][r], now[e][t], b);

@@ -180,14 +180,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) distil_back(
         close_copies();
       }
       if (x == 0) find_matches(sh, pairs, i, turned);
-      const elem* from = sh.ring[part & 1] + x % SPAN * SLOT + half * (SLOT / 2) + lane * 8;
+      const elem* from = sh.ring[part & 1] + x % SPAN * SLOT + half * (SLOT / 2);
       float made[2][TILES][2][4] = {};
 #pragma unroll
       for (int r = 0; r < OUT; r++)
 #pragma unroll
         for (int e = 0; e < 2; e++) {
           pair_t b[4];
-          load_pairs(from + (e * OUT + r) * 256, b);
+          load_tile(from + (e * OUT + r) * 256, lane, b);
 #pragma unroll
           for (int t = 0; t < TILES; t++) {
             multiply16(made[e][t][0], y[t][r], b);

@@ -52,7 +52,7 @@ DI void make_memory(const Stage& from, int two, int row, int half, pair_t (*a)[4
 #pragma unroll
   for (int x = 0; x < FD; x++) {
     pair_t v[4];
-    load_pairs(from.left[two] + ((half * FD + x) * 32 + lane) * 8, v);
+    load_tile(from.left[two] + (half * FD + x) * 256, lane, v);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       float made[4] = {0.f, 0.f, 0.f, 0.f};
@@ -93,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) distil_weight(
 #pragma unroll
       for (int r = 0; r < OUT; r += 2) {
         pair_t b[4];
-        load_pairs(from.back[two] + (r / 2 * 32 + lane) * 8, b);
+        load_tile(from.back[two] + r / 2 * 256, lane, b);
 #pragma unroll
         for (int x = 0; x < FD; x++) {
           multiply16(sum[x][r], now[x], b);

@@ -59,7 +59,8 @@ DI void load_pairs(const elem* p, pair_t* x) {
   x[0] = r.x, x[1] = r.y, x[2] = r.z, x[3] = r.w;
 }
 DI void store_pair(elem* p, pair_t x) { *(pair_t*)p = x; }
-DI void store_pairs(elem* p, const pair_t* x) { *(uint4*)p = make_uint4(x[0], x[1], x[2], x[3]); }
+DI void store_tile(elem* tile, int lane, const pair_t* x) { *(uint4*)(tile + 8 * lane) = make_uint4(x[0], x[1], x[2], x[3]); }
+DI void load_tile(const elem* tile, int lane, pair_t* x) { load_pairs(tile + 8 * lane, x); }
 DI elem narrow(float x) { return (elem)(pair(x, 0.f) & 0xffffu); }
 DI float widen(elem x) {
   float r;
@@ -104,9 +105,14 @@ DI void load_pairs(const elem* p, pair_t* x) {
   x[0] = make_float2(r.x, r.y), x[1] = make_float2(r.z, r.w), x[2] = make_float2(q.x, q.y), x[3] = make_float2(q.z, q.w);
 }
 DI void store_pair(elem* p, pair_t x) { *(float2*)p = x; }
-DI void store_pairs(elem* p, const pair_t* x) {
-  ((float4*)p)[0] = make_float4(x[0].x, x[0].y, x[1].x, x[1].y);
-  ((float4*)p)[1] = make_float4(x[2].x, x[2].y, x[3].x, x[3].y);
+// four pairs a lane, in two pieces: lanes that are served together meet each bank of shared memory once
+DI void store_tile(elem* tile, int lane, const pair_t* x) {
+  ((float4*)tile)[lane] = make_float4(x[0].x, x[0].y, x[1].x, x[1].y);
+  ((float4*)tile)[lane + 32] = make_float4(x[2].x, x[2].y, x[3].x, x[3].y);
+}
+DI void load_tile(const elem* tile, int lane, pair_t* x) {
+  const float4 r = ((const float4*)tile)[lane], q = ((const float4*)tile)[lane + 32];
+  x[0] = make_float2(r.x, r.y), x[1] = make_float2(r.z, r.w), x[2] = make_float2(q.x, q.y), x[3] = make_float2(q.z, q.w);
 }
 DI elem narrow(float x) { return x; }
 DI float widen(elem x) { return x; }
