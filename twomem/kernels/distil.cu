@@ -5,12 +5,8 @@
 // A group of two warps has 2 * TILES pairs; each warp of it has half of the depth f. A tile of the memory, as it is
 // made, has rows i and i + 1 of all queries of one pair; as it is read, one row i of all queries of two pairs. Both
 // are the same numbers in the same lanes. N is 8; D and R are whole tiles; `distil_pack.cu` has the map's order.
-#define THREADS (64 * GROUPS)
-#define PAIRS (2 * TILES * GROUPS)
-#define FD ((D / 16 + 1) / 2)
+#include "single_steps.cuh"
 #define OUT (R / 8)
-#define SLOT (64 * R)
-#define WORD (REAL_D % 4 ? 1 : 4)
 
 struct Shared {
   union {
@@ -20,23 +16,6 @@ struct Shared {
   elem ring[2][SPAN * SLOT];
   int step[PAIRS];
 };
-
-// a part of the map that all warps read
-DI void bring_part(Shared& sh, const elem* weight, int n) {
-  const char* from = (const char*)(weight + (long long)n * SPAN * SLOT);
-  char* to = (char*)sh.ring[n & 1];
-#pragma unroll
-  for (int x = 16 * threadIdx.x; x < SPAN * SLOT * (int)sizeof(elem); x += 16 * THREADS) copy_async<16>(to + x, from + x, true);
-}
-
-DI void bring_rows(Shared& sh, const float* normal) {
-  for (int x = threadIdx.x; x < PAIRS * 16 * (D / WORD); x += THREADS) {
-    const int row = x / (D / WORD), i = WORD * (x % (D / WORD)), m = row % 16, step = sh.step[row / 16];
-    const bool there = step >= 0 && (m & 7) < REAL_N && i < REAL_D;
-    const long long at = there ? (((long long)step * 3 + (m >> 3)) * REAL_N + (m & 7)) * REAL_D + i : 0;
-    copy_async<4 * WORD>(&sh.rows[row / 16][m][i], normal + at, there);
-  }
-}
 
 // neighbours j of column f: the values of the warp's pairs in its half of the depth
 DI void load_values(const Shared& sh, const float* normal, const float* fades, int group, int half, pair_t (*v)[2][2 * TILES]) {
@@ -104,12 +83,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) distil(
     const float* __restrict__ normal, const float* __restrict__ fades, const elem* __restrict__ weight,
     float* __restrict__ found, int batch, int time, int first, int count) {
   SHARED_MEMORY(Shared, sh)
-  const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, group = warp >> 1, half = warp & 1;
-  for (int x = tid; x < PAIRS; x += THREADS) {
-    const int p = blockIdx.x * PAIRS + x;
-    sh.step[x] = p < batch * count ? p / count * time + first + p % count : -1;
-  }
-  barrier();
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, group = warp >> 1, half = warp & 1;
+  find_steps(sh, batch, time, first, count);
   bring_rows(sh, normal);
   bring_part(sh, weight, 0);
   close_copies();

@@ -3,12 +3,8 @@
 // `distil.cu` has the axes, and who has which pairs. For rows i and i + 1 of the memory, its gradient
 // dM[s][f] = sum over r of dy[s][r] G[r, i, f] is made in registers, and meets V and K there: as it is made, a tile
 // has one row i of two pairs; as V meets it, rows i and i + 1 of one pair; as K meets it, those turned.
-#define THREADS (64 * GROUPS)
-#define PAIRS (2 * TILES * GROUPS)
-#define FD ((D / 16 + 1) / 2)
+#include "single_steps.cuh"
 #define OUT (R / 16)
-#define SLOT (64 * R)
-#define WORD (REAL_D % 4 ? 1 : 4)
 
 struct Shared {
   float rows[PAIRS][16][D + 4];  // queries, then keys; their gradients take their place
@@ -17,23 +13,6 @@ struct Shared {
   float to_fade[2][PAIRS];
   int step[PAIRS];
 };
-
-// a part of the map that all warps read
-DI void bring_part(Shared& sh, const elem* weight, int n) {
-  const char* from = (const char*)(weight + (long long)n * SPAN * SLOT);
-  char* to = (char*)sh.ring[n & 1];
-#pragma unroll
-  for (int x = 16 * threadIdx.x; x < SPAN * SLOT * (int)sizeof(elem); x += 16 * THREADS) copy_async<16>(to + x, from + x, true);
-}
-
-DI void bring_rows(Shared& sh, const float* normal) {
-  for (int x = threadIdx.x; x < PAIRS * 16 * (D / WORD); x += THREADS) {
-    const int row = x / (D / WORD), i = WORD * (x % (D / WORD)), m = row % 16, step = sh.step[row / 16];
-    const bool there = step >= 0 && (m & 7) < REAL_N && i < REAL_D;
-    const long long at = there ? (((long long)step * 3 + (m >> 3)) * REAL_N + (m & 7)) * REAL_D + i : 0;
-    copy_async<4 * WORD>(&sh.rows[row / 16][m][i], normal + at, there);
-  }
-}
 
 // neighbours r of row s: the gradients of the warp's pairs
 DI void load_back(const float* back, float scale, int first_pair, int batch, int count, pair_t (*y)[OUT][4]) {
@@ -153,12 +132,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) distil_back(
     const float* __restrict__ back, const float* __restrict__ scale, float* __restrict__ d_rows,
     float* __restrict__ d_fades, int batch, int time, int first, int count) {
   SHARED_MEMORY(Shared, sh)
-  const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, group = warp >> 1, half = warp & 1, pairs = 2 * TILES * group;
-  for (int x = tid; x < PAIRS; x += THREADS) {
-    const int p = blockIdx.x * PAIRS + x;
-    sh.step[x] = p < batch * count ? p / count * time + first + p % count : -1;
-  }
-  barrier();
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, group = warp >> 1, half = warp & 1, pairs = 2 * TILES * group;
+  find_steps(sh, batch, time, first, count);
   bring_rows(sh, normal);
   bring_part(sh, weight, 0);
   close_copies();
