@@ -41,10 +41,10 @@ def learned(shape, seed=0):
     # far from what 16 bits hold
     back[first : first + count] = 1e-7 * torch.randn(count, batch, queries, distilled)
     given = [x.to(DEVICE) for x in (normal, fades, weight, back)]
-    single = SingleSteps(*given[:3], first, KINDS[name])
+    single = SingleSteps(given[0], given[1], given[2], first, KINDS[name])
     to = [torch.zeros_like(x) for x in given[:2]]
     taken = given[3][first : first + count]
-    d_weight = single.backward(taken, range_of(KINDS[name], taken), *to)
+    d_weight = single.backward(taken, range_of(KINDS[name], taken), to[0], to[1])
     right = truth(*given)
     right[0] = right[0][first : first + count]
     return [single.forward(count), *to, d_weight], right
