@@ -63,7 +63,7 @@ extern "C" int shared_bytes() {{ return (int)sizeof(Shared); }}
 
 
 def _compile(*words: str) -> None:
-    subprocess.run([str(CXX), "-std=c++17", "-w", f"-I{HERE}", *words], check=True)
+    subprocess.run([str(CXX), "-std=c++17", "-w", f"-I{HERE}", f"-I{SOURCES}", *words], check=True)
 
 
 def run(

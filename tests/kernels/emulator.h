@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <random>
 #include <ucontext.h>
 #include <vector>
@@ -21,18 +22,25 @@ struct Index { int x; };
 static Index threadIdx, blockIdx, gridDim;
 struct float2 { float x, y; };
 DI float2 make_float2(float x, float y) { return {x, y}; }
+struct alignas(16) float4 { float x, y, z, w; };
+DI float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 DI float rsqrtf(float x) { return 1.f / std::sqrt(x); }
 
 namespace emulator {
 enum { FINISHED, RUNNING, AT_BARRIER, AT_EXCHANGE };
-struct Fetch { void* to; const void* from; int bytes; };
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
 struct Fiber {
   ucontext_t start;
   jmp_buf resume;
   bool started = false;
   int state = RUNNING;
   unsigned exchanges = 0;
-  std::vector<Fetch> fetches;
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> closed;
   std::vector<char> stack = std::vector<char>(1 << 17);
 };
 struct Slot { float in[16]; };
@@ -71,6 +79,10 @@ static Slot* exchange(const float* mine, int count) {
 }
 static void wait_for_all() {
   yield(AT_BARRIER);
+}
+static void make(const Copy& copy) {
+  if (copy.from) std::memcpy(copy.to, copy.from, copy.bytes);
+  else std::memset(copy.to, 0, copy.bytes);
 }
 static void run_block(int threads, std::mt19937& dice) {
   fibers.assign(threads, Fiber());
@@ -130,17 +142,6 @@ static void launch(void (*kernel)(), int blocks, int threads, size_t shared_byte
 #define SHARED_MEMORY(kind, name) kind& name = *(kind*)emulator::shared_memory;
 DI void barrier() { emulator::wait_for_all(); }
 DI int anew(int x) { return x; }
-// what is fetched arrives as late as it may
-template <int BYTES>
-DI void fetch(void* to, const void* from) {
-  if ((size_t)to % BYTES || (size_t)from % BYTES) std::fprintf(stderr, "what is fetched is not aligned\n"), std::abort();
-  emulator::fibers[emulator::current].fetches.push_back({to, from, BYTES});
-}
-DI void fetched() {
-  auto& own = emulator::fibers[emulator::current].fetches;
-  for (auto& each : own) std::memcpy(each.to, each.from, each.bytes);
-  own.clear();
-}
 DI void copy16(void* to, const void* from) {
   if ((size_t)to % 16 || (size_t)from % 16) std::fprintf(stderr, "what is copied is not aligned\n"), std::abort();
   std::memcpy(to, from, 16);
@@ -150,6 +151,26 @@ DI float from_lane(float x, int lane) { return emulator::exchange(&x, 1)[lane & 
 DI float from_xor(float x, int mask) {
   const int lane = threadIdx.x & 31;
   return emulator::exchange(&x, 1)[lane ^ mask].in[0];
+}
+// a copy is made at once or when it is waited for, so that neither may be relied on
+template <int BYTES>
+DI void copy_async(void* to, const void* from, bool there) {
+  static std::minstd_rand dice;
+  if ((size_t)to % BYTES || (size_t)from % BYTES) std::fprintf(stderr, "a copy is not aligned\n"), std::abort();
+  const emulator::Copy copy = {to, there ? from : nullptr, BYTES};
+  if (dice() & 64) emulator::make(copy);
+  else emulator::fibers[emulator::current].open.push_back(copy);
+}
+DI void close_copies() {
+  emulator::Fiber& own = emulator::fibers[emulator::current];
+  own.closed.push_back(own.open);
+  own.open.clear();
+}
+template <int LEFT>
+DI void await_copies() {
+  auto& closed = emulator::fibers[emulator::current].closed;
+  for (; closed.size() > LEFT; closed.pop_front())
+    for (const auto& copy : closed.front()) emulator::make(copy);
 }
 DI float tanh_of(float x) { return std::tanh(x); }
 DI float sigmoid_of(float x) { return 1.f / (1.f + std::exp(-x)); }
@@ -228,6 +249,17 @@ DI void store4(elem* p, const float* x) {
 }
 DI void load4(const elem* p, float* x) {
   for (int n = 0; n < 4; n++) x[n] = widen(p[n]);
+}
+// four pairs a lane: 16 bytes at a time
+DI elem* place_in_tile(elem* tile, int lane, int n) {
+  const int each = 16 / sizeof(elem);
+  return tile + n * 2 / each * 32 * each + lane * each + n * 2 % each;
+}
+DI void store_tile(elem* tile, int lane, const pair_t* x) {
+  for (int n = 0; n < 4; n++) store_pair(place_in_tile(tile, lane, n), x[n]);
+}
+DI void load_tile(const elem* tile, int lane, pair_t* x) {
+  for (int n = 0; n < 4; n++) x[n] = load_pair(place_in_tile((elem*)tile, lane, n));
 }
 DI void multiply8(float* d, pair_t a0, pair_t a1, pair_t b) {
   const int lane = threadIdx.x & 31, g = lane >> 2, tq = lane & 3;

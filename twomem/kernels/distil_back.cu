@@ -1,117 +1,145 @@
 // Back from what single steps are distilled to: the gradients of their queries, keys, values and fades.
-// `distil.cu` has the axes. For each row i of the memory, its gradient dM[s][f] = sum over r of dy[s][r] G[r, i, f]
-// is made in registers, and meets V and K there.
-#define WARPS 8
-#define THREADS 256
-#define PAIRS (2 * WARPS)
-#define DEEP (D / 16)
+//
+// `distil.cu` has the axes, and who has which pairs. For rows i and i + 1 of the memory, its gradient
+// dM[s][f] = sum over r of dy[s][r] G[r, i, f] is made in registers, and meets V and K there: as it is made, a tile
+// has one row i of two pairs; as V meets it, rows i and i + 1 of one pair; as K meets it, those turned.
+#include "single_steps.cuh"
 #define OUT (R / 16)
 
 struct Shared {
   float rows[PAIRS][16][D + 4];  // queries, then keys; their gradients take their place
+  elem ring[2][SPAN * SLOT];
+  float4 others[2][GROUPS][2][TILES][32];  // what the other warp of a group found for this one's pairs
+  float to_fade[2][PAIRS];
+  int step[PAIRS];
 };
+#include "distil_back.cuh"
+
+// neighbours (i, s), then (i + 1, s), of column j
+DI void find_matches(const Shared& sh, int first_pair, int i, pair_t (*turned)[2]) {
+  const int lane = threadIdx.x & 31, g = lane >> 2, tq = lane & 3;
+#pragma unroll
+  for (int q = 0; q < 2 * TILES; q++) {
+    const auto& rows = sh.rows[first_pair + q];
+    const float2 key = *(const float2*)&rows[8 + g][i], q0 = *(const float2*)&rows[2 * tq][i], q1 = *(const float2*)&rows[2 * tq + 1][i];
+    turned[q][0] = pair(tanh_of(q0.x * key.x), tanh_of(q1.x * key.x));
+    turned[q][1] = pair(tanh_of(q0.y * key.y), tanh_of(q1.y * key.y));
+  }
+}
+
+// From the gradient of a pair's matches, (row s, columns 2 tq and 2 tq + 1) of i, then of i + 1, to those of its
+// queries and keys. Sums of several numbers are shared out among the lanes.
+DI void finish_rows(float (*rows)[D + 4], int i, const float* sum) {
+  const int lane = threadIdx.x & 31, g = lane >> 2, tq = lane & 3;
+  float q[2], k[2][2], to_q[2], to_k[2][2];
+#pragma unroll
+  for (int x = 0; x < 2; x++) {
+    q[x] = rows[g][i + x], k[x][0] = rows[8 + 2 * tq][i + x], k[x][1] = rows[9 + 2 * tq][i + x];
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      const float match = tanh_of(q[x] * k[x][n]), e = sum[2 * x + n] * (1.f - match * match);
+      to_q[x] = n ? fmaf(e, k[x][n], to_q[x]) : e * k[x][n], to_k[x][n] = e * q[x];
+    }
+  }
+  const bool odd = lane & 1, late = lane & 16, right = lane & 8;
+  float own_q = (odd ? to_q[1] : to_q[0]) + from_xor(odd ? to_q[0] : to_q[1], 1);
+  own_q += from_xor(own_q, 2);
+  float both[2];
+#pragma unroll
+  for (int n = 0; n < 2; n++) both[n] = (late ? to_k[1][n] : to_k[0][n]) + from_xor(late ? to_k[0][n] : to_k[1][n], 16);
+  float own_k = (right ? both[1] : both[0]) + from_xor(right ? both[0] : both[1], 8);
+  own_k += from_xor(own_k, 4);
+  // all lanes have read
+  warp_barrier();
+  if (tq < 2) rows[g][i + tq] = own_q;
+  if (!(g & 1)) rows[8 + 2 * tq + right][i + late] = own_k;
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) distil_back(
     const float* __restrict__ normal, const float* __restrict__ fades, const elem* __restrict__ weight,
-    const elem* __restrict__ d_found, float* __restrict__ d_rows, float* __restrict__ d_fades, int batch, int time,
-    int first, int count) {
+    const float* __restrict__ back, const float* __restrict__ scale, float* __restrict__ d_rows,
+    float* __restrict__ d_fades, int batch, int time, int first, int count) {
   SHARED_MEMORY(Shared, sh)
-  const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
-  const int all = batch * count, start = blockIdx.x * PAIRS;
-  for (int x = tid; x < PAIRS * 16 * D; x += THREADS) {
-    const int p = start + x / (16 * D), m = x / D % 16, s = m & 7, i = x % D;
-    float value = 0.f;
-    if (p < all && s < REAL_N && i < REAL_D)
-      value = normal[(((long long)(p / count) * time + first + p % count) * 3 * REAL_N + (m >> 3) * REAL_N + s) * REAL_D + i];
-    sh.rows[x / (16 * D)][m][i] = value;
-  }
-  // neighbours f of column j, and neighbours r of row s
-  pair_t v[DEEP][2][2], y[OUT][4];
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, group = warp >> 1, half = warp & 1, pairs = 2 * TILES * group;
+  find_steps(sh, batch, time, first, count);
+  bring_rows(sh, normal);
+  bring_part(sh, weight, 0);
+  close_copies();
+  const float in_range = scale ? *scale : 1.f;
+  pair_t y[TILES][OUT][4], v[FD][2 * TILES][2], turned[2 * TILES][2];
+  load_back(back, in_range, pairs, batch, count, y);
+  load_values(sh, normal, fades, pairs, half, v);
+  const int parts = (REAL_D + 1) / 2 * (FD / SPAN);
+  float to_values[FD][2 * TILES][4] = {}, to_match[2 * TILES][4], own[TILES][4];
+  for (int n = 0; n < parts; n += FD / SPAN) {
+    const int i = 2 * (n / (FD / SPAN)), turn = n / (FD / SPAN) & 1;
 #pragma unroll
-  for (int h = 0; h < 2; h++) {
-    const int p = start + 2 * warp + h;
-    const bool in = p < all && g < REAL_N;
-    const long long step = p < all ? (long long)(p / count) * time + first + p % count : 0;
-    const float *from = normal + ((step * 3 + 2) * REAL_N + (in ? g : 0)) * REAL_D, fade = fades[step];
-    const elem* back = d_found + (((long long)(p % count) * batch + p / count) * REAL_N + g) * R;
-#pragma unroll
-    for (int k = 0; k < DEEP; k++)
-#pragma unroll
-      for (int e = 0; e < 2; e++) {
-        const int f = 16 * k + 8 * e + 2 * tq;
-        v[k][h][e] = pair(in && f < REAL_D ? fade * from[f] : 0.f, in && f + 1 < REAL_D ? fade * from[f + 1] : 0.f);
+    for (int x = 0; x < FD; x++) {
+      const int part = n + x / SPAN;
+      if (x % SPAN == 0) {
+        await_copies<0>();
+        barrier();
+        if (part + 1 < parts) bring_part(sh, weight, part + 1);
+        close_copies();
       }
+      if (x == 0) find_matches(sh, pairs, i, turned);
+      const elem* from = sh.ring[part & 1] + x % SPAN * SLOT + half * (SLOT / 2);
+      float made[2][TILES][2][4] = {};
 #pragma unroll
-    for (int r = 0; r < OUT; r++)
+      for (int r = 0; r < OUT; r++)
 #pragma unroll
-      for (int e = 0; e < 2; e++) y[r][2 * e + h] = in ? load_pair(back + 16 * r + 8 * e + 2 * tq) : no_pair();
-  }
-  barrier();
-  float to_values[2 * DEEP][4] = {};
-  for (int i = 0; i < REAL_D; i++) {
-    float q[2], k[2][2], match[2][2], to_match[2][4] = {};
-    pair_t turned[4] = {no_pair(), no_pair(), no_pair(), no_pair()};
+        for (int e = 0; e < 2; e++) {
+          pair_t b[4];
+          load_tile(from + (e * OUT + r) * 256, lane, b);
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const auto& rows = sh.rows[2 * warp + h];
-      q[h] = rows[g][i], k[h][0] = rows[8 + 2 * tq][i], k[h][1] = rows[9 + 2 * tq][i];
-      match[h][0] = tanh_of(q[h] * k[h][0]), match[h][1] = tanh_of(q[h] * k[h][1]);
-      // rows j, neighbours s
-      turned[3 * h] = pair(tanh_of(rows[2 * tq][i] * rows[8 + g][i]), tanh_of(rows[2 * tq + 1][i] * rows[8 + g][i]));
-    }
-#pragma unroll
-    for (int x = 0; x < DEEP; x++) {
-      float made[2][4] = {};
-#pragma unroll
-      for (int r = 0; r < OUT; r++) {
-        pair_t b[4];
-        load_pairs(weight + ((((long long)i * DEEP + x) * OUT + r) * 32 + lane) * 8, b);
-        multiply16(made[0], y[r], b);
-        multiply16(made[1], y[r], b + 2);
-      }
-      const pair_t a[4] = {pair(made[0][0], made[0][1]), pair(made[0][2], made[0][3]), pair(made[1][0], made[1][1]), pair(made[1][2], made[1][3])};
-#pragma unroll
-      for (int h = 0; h < 2; h++) multiply16(to_match[h], a, v[x][h]);
-#pragma unroll
-      for (int e = 0; e < 2; e++) {
-        const pair_t b[2] = {transposed(made[e][0], made[e][1]), transposed(made[e][2], made[e][3])};
-        multiply16(to_values[2 * x + e], turned, b);
-      }
-    }
-    warp_barrier();
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      auto& rows = sh.rows[2 * warp + h];
-      const float e0 = to_match[h][2 * h] * (1.f - match[h][0] * match[h][0]), e1 = to_match[h][2 * h + 1] * (1.f - match[h][1] * match[h][1]);
-      const float to_q = over_tq(e0 * k[h][0] + e1 * k[h][1]), to_k0 = over_g(e0 * q[h]), to_k1 = over_g(e1 * q[h]);
-      if (tq == 0) rows[g][i] = to_q;
-      if (g == 0) rows[8 + 2 * tq][i] = to_k0, rows[9 + 2 * tq][i] = to_k1;
-    }
-  }
-#pragma unroll
-  for (int h = 0; h < 2; h++) {
-    const int p = start + 2 * warp + h;
-    const bool in = p < all && g < REAL_N;
-    const long long step = p < all ? (long long)(p / count) * time + first + p % count : 0;
-    const long long at = ((step * 3 + 2) * REAL_N + (in ? g : 0)) * REAL_D;
-    const float fade = fades[step];
-    float to_fade = 0.f;
-#pragma unroll
-    for (int x = 0; x < 2 * DEEP; x++)
-      for (int e = 0; e < 2; e++) {
-        const int f = 8 * x + 2 * tq + e;
-        if (in && f < REAL_D) {
-          to_fade = fmaf(to_values[x][2 * h + e], normal[at + f], to_fade);
-          d_rows[at + f] = fade * to_values[x][2 * h + e];
+          for (int t = 0; t < TILES; t++) {
+            multiply16(made[e][t][0], y[t][r], b);
+            multiply16(made[e][t][1], y[t][r], b + 2);
+          }
         }
+      // what was left of the rows before is done while these are multiplied
+      if (x == 0 && n > 0)
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+          const float4 other = sh.others[turn ^ 1][group][half][t][lane];
+          const float sum[4] = {own[t][0] + other.x, own[t][1] + other.y, own[t][2] + other.z, own[t][3] + other.w};
+          finish_rows(sh.rows[pairs + half * TILES + t], i - 2, sum);
+        }
+#pragma unroll
+      for (int q = 0; q < 2 * TILES; q++) {
+        const int t = q / 2, c = 2 * (q % 2);
+        if (x == 0) to_match[q][0] = to_match[q][1] = to_match[q][2] = to_match[q][3] = 0.f;
+        pair_t a[4], across[4];
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+          const float* m = made[e % 2][t][e / 2] + c;
+          a[e] = pair(m[0], m[1]);
+          across[2 * (e % 2) + e / 2] = transposed(m[0], m[1]);
+        }
+        multiply16(to_match[q], a, v[x][q]);
+        multiply16(to_values[x][q], across, turned[q]);
       }
-    to_fade = over_g(over_tq(to_fade));
-    if (lane == 0 && p < all) d_fades[step] = to_fade;
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+      float theirs[4];
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        own[t][e] = half ? to_match[TILES + t][e] : to_match[t][e];
+        theirs[e] = half ? to_match[t][e] : to_match[TILES + t][e];
+      }
+      sh.others[turn][group][half ^ 1][t][lane] = make_float4(theirs[0], theirs[1], theirs[2], theirs[3]);
+    }
+  }
+  const float by = 1.f / in_range;
+  store_values(sh, normal, fades, d_rows, by, pairs, half, to_values);
+  barrier();
+#pragma unroll
+  for (int t = 0; t < TILES; t++) {
+    const float4 other = sh.others[((REAL_D + 1) / 2 - 1) & 1][group][half][t][lane];
+    const float sum[4] = {own[t][0] + other.x, own[t][1] + other.y, own[t][2] + other.z, own[t][3] + other.w};
+    finish_rows(sh.rows[pairs + half * TILES + t], (REAL_D - 1) / 2 * 2, sum);
   }
   barrier();
-  for (int x = tid; x < PAIRS * 16 * D; x += THREADS) {
-    const int p = start + x / (16 * D), m = x / D % 16, s = m & 7, i = x % D;
-    if (p < all && s < REAL_N && i < REAL_D)
-      d_rows[(((long long)(p / count) * time + first + p % count) * 3 * REAL_N + (m >> 3) * REAL_N + s) * REAL_D + i] = sh.rows[x / (16 * D)][m][i];
-  }
+  store_rows(sh, d_rows, d_fades, by);
 }

@@ -142,19 +142,20 @@ def distil_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of `normal`, `fades` and `weight`."""
     kind, lead = _kind(precision), _leading(normal, ends)
-    scale = range_of(kind, grad)
-    back = _scaled(grad, scale, kind)
-    d_normal, d_fades = torch.zeros_like(normal), torch.zeros_like(fades)
-    d_weight = torch.zeros_like(weight)
+    scale, found = range_of(kind, grad), []
+    d_normal, d_fades = torch.empty_like(normal), torch.empty_like(fades)
+    # nothing is distilled of what comes after
+    d_normal[:, ends[-1] :], d_fades[:, ends[-1] :] = 0, 0
     if lead:
-        stop = ends[lead - 1]
-        early = (normal[:, :stop].contiguous(), fades[:, :stop], weight, back[:lead], ends[:lead])
-        d_normal[:, :stop], d_fades[:, :stop], d_weight = _back_by_products(*early)
+        stop, back = ends[lead - 1], _scaled(grad[:lead], scale, kind)
+        early = (normal[:, :stop].contiguous(), fades[:, :stop], weight, back, ends[:lead])
+        each = rescaled([*_back_by_products(*early)], scale)
+        d_normal[:, :stop], d_fades[:, :stop] = each[:2]
+        found.append(each[2])
     if lead < len(ends):
         single = SingleSteps(normal, fades, weight, ends[lead] - 1, kind)
-        d_weight = d_weight + single.backward(back[lead:], d_normal, d_fades)
-    d_normal, d_fades, d_weight = rescaled([d_normal, d_fades, d_weight], scale)
-    return d_normal, d_fades, d_weight
+        found.append(single.backward(grad[lead:], scale, d_normal, d_fades))
+    return d_normal, d_fades, sum(found[1:], found[0])
 
 
 def _back_by_products(

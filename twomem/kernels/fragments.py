@@ -63,18 +63,3 @@ def transfer_back(weight: Tensor, queries: int) -> Tensor:
     parts = weight.unflatten(1, (queries // 2, 2, -1, 8)).unflatten(0, (-1, 2, 4, 2))
     # k p tq e  s h w g
     return parts.permute(6, 4, 0, 7, 2, 1, 5, 3)
-
-
-def rows_of_distilled(weight: Tensor) -> Tensor:
-    """The map of single steps (distilled, width, depth) as right operand, for each row of the memory.
-
-    Columns are distilled, two tiles of them side by side.
-    """
-    tiles = torch.stack([right(row) for row in weight.permute(1, 0, 2)])  # i r k g tq p e
-    return tiles.unflatten(1, (-1, 2)).permute(0, 3, 1, 4, 5, 2, 6, 7)
-
-
-def rows_of_depth(weight: Tensor) -> Tensor:
-    """The same map, contracted over what is distilled; columns are depth."""
-    tiles = torch.stack([right(row) for row in weight.permute(1, 2, 0)])  # i f k g tq p e
-    return tiles.unflatten(1, (-1, 2)).permute(0, 1, 3, 4, 5, 2, 6, 7)

@@ -15,18 +15,24 @@ DI int anew(int x) {
   return x;
 }
 DI unsigned shared_place(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-// copies 4, 8 or 16 bytes to shared memory while the thread goes on; they are there after `fetched`
-template <int BYTES>
-DI void fetch(void* to, const void* from) {
-  if (BYTES == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_place(to)), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_place(to)), "l"(from), "n"(BYTES) : "memory");
-}
-DI void fetched() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 DI void copy16(void* to, const void* from) { *(uint4*)to = *(const uint4*)from; }
 DI float from_lane(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DI float from_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+
+// Copies of 4, 8 or 16 bytes into shared memory that go on by themselves; zeros if nothing is there. A thread
+// closes a group of its copies, and waits until at most LEFT of its groups are still under way.
+template <int BYTES>
+DI void copy_async(void* to, const void* from, bool there) {
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_place(to)), "l"(from), "r"(there ? 16 : 0) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_place(to)), "l"(from), "n"(BYTES), "r"(there ? BYTES : 0) : "memory");
+}
+DI void close_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT>
+DI void await_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
 
 #if PRECISION < 2
 typedef unsigned short elem;
@@ -73,6 +79,8 @@ DI void load_right(pair_t* b, const elem* tile, int ld) {
                : "=r"(b[0]), "=r"(b[1])
                : "r"(shared_place(tile + (lane & 7) * ld + 8 * (lane >> 3 & 1))));
 }
+DI void store_tile(elem* tile, int lane, const pair_t* x) { *(uint4*)(tile + 8 * lane) = make_uint4(x[0], x[1], x[2], x[3]); }
+DI void load_tile(const elem* tile, int lane, pair_t* x) { load_pairs(tile + 8 * lane, x); }
 DI elem narrow(float x) { return (elem)(pair(x, 0.f) & 0xffffu); }
 DI float widen(elem x) {
   float r;
@@ -133,6 +141,15 @@ DI void load4(const elem* p, float* x) {
   const float4 r = *(const float4*)p;
   x[0] = r.x, x[1] = r.y, x[2] = r.z, x[3] = r.w;
 }
+// four pairs a lane, in two pieces: lanes that are served together meet each bank of shared memory once
+DI void store_tile(elem* tile, int lane, const pair_t* x) {
+  ((float4*)tile)[lane] = make_float4(x[0].x, x[0].y, x[1].x, x[1].y);
+  ((float4*)tile)[lane + 32] = make_float4(x[2].x, x[2].y, x[3].x, x[3].y);
+}
+DI void load_tile(const elem* tile, int lane, pair_t* x) {
+  const float4 r = ((const float4*)tile)[lane], q = ((const float4*)tile)[lane + 32];
+  x[0] = make_float2(r.x, r.y), x[1] = make_float2(r.z, r.w), x[2] = make_float2(q.x, q.y), x[3] = make_float2(q.z, q.w);
+}
 DI elem narrow(float x) { return x; }
 DI float widen(elem x) { return x; }
 #if PRECISION == 2
@@ -159,6 +176,10 @@ DI void multiply8(float* d, pair_t a0, pair_t a1, pair_t b) {
   // low halves have one bit more than tensor cores look at
   const float l[6] = {a0.x - h[0], a1.x - h[1], a0.y - h[2], a1.y - h[3], b.x - h[4], b.y - h[5]};
   float part[4] = {0.f, 0.f, 0.f, 0.f};
+#if D <= 32
+  // short sums show what is left out
+  multiply_tf32(part, l[0], l[1], l[2], l[3], l[4], l[5]);
+#endif
   multiply_tf32(part, l[0], l[1], l[2], l[3], h[4], h[5]);
   multiply_tf32(part, h[0], h[1], h[2], h[3], l[4], l[5]);
   multiply_tf32(part, h[0], h[1], h[2], h[3], h[4], h[5]);
@@ -167,10 +188,56 @@ DI void multiply8(float* d, pair_t a0, pair_t a1, pair_t b) {
   multiply_tf32(d, h[0], h[1], h[2], h[3], h[4], h[5]);
 #endif
 }
+#if PRECISION == 2
+struct Halves { float high[8], low[8]; };
+DI Halves halves(const pair_t* x, int count) {
+  Halves r;
+#pragma unroll
+  for (int n = 0; n < count; n++) {
+    r.high[2 * n] = high(x[n].x), r.high[2 * n + 1] = high(x[n].y);
+    r.low[2 * n] = x[n].x - r.high[2 * n], r.low[2 * n + 1] = x[n].y - r.high[2 * n + 1];
+  }
+  return r;
+}
+DI void multiply_halves(float* d, const float* a, const float* b, int k) {
+  multiply_tf32(d, a[4 * k], a[4 * k + 2], a[4 * k + 1], a[4 * k + 3], b[2 * k], b[2 * k + 1]);
+}
+// both halves of the contraction side by side, so that neither waits for the other
+DI void multiply16(float* d, const pair_t* a, const pair_t* b) {
+  const Halves x = halves(a, 4), y = halves(b, 2);
+  float p[4] = {0.f, 0.f, 0.f, 0.f}, q[4] = {0.f, 0.f, 0.f, 0.f};
+#if D <= 32
+  multiply_halves(p, x.low, y.low, 0), multiply_halves(q, x.low, y.low, 1);
+#endif
+  multiply_halves(p, x.low, y.high, 0), multiply_halves(q, x.low, y.high, 1);
+  multiply_halves(p, x.high, y.low, 0), multiply_halves(q, x.high, y.low, 1);
+  multiply_halves(p, x.high, y.high, 0), multiply_halves(q, x.high, y.high, 1);
+#pragma unroll
+  for (int n = 0; n < 4; n++) d[n] += p[n] + q[n];
+}
+// two right operands meet one left operand
+DI void multiply16_twice(float* d, float* e, const pair_t* a, const pair_t* b, const pair_t* c) {
+  const Halves x = halves(a, 4), y = halves(b, 2), z = halves(c, 2);
+  float p[4][4] = {};
+#if D <= 32
+#pragma unroll
+  for (int n = 0; n < 4; n++) multiply_halves(p[n], x.low, n & 2 ? z.low : y.low, n & 1);
+#endif
+#pragma unroll
+  for (int n = 0; n < 4; n++) multiply_halves(p[n], x.low, n & 2 ? z.high : y.high, n & 1);
+#pragma unroll
+  for (int n = 0; n < 4; n++) multiply_halves(p[n], x.high, n & 2 ? z.low : y.low, n & 1);
+#pragma unroll
+  for (int n = 0; n < 4; n++) multiply_halves(p[n], x.high, n & 2 ? z.high : y.high, n & 1);
+#pragma unroll
+  for (int n = 0; n < 4; n++) d[n] += p[0][n] + p[1][n], e[n] += p[2][n] + p[3][n];
+}
+#else
 DI void multiply16(float* d, const pair_t* a, const pair_t* b) {
   multiply8(d, a[0], a[1], b[0]);
   multiply8(d, a[2], a[3], b[1]);
 }
+#endif
 DI float tanh_of(float x) { return tanhf(x); }
 DI float sigmoid_of(float x) { return 1.f / (1.f + expf(-x)); }
 DI pair_t transposed(float x, float y) {
@@ -181,6 +248,12 @@ DI pair_t transposed(float x, float y) {
 #endif
 #endif
 
+#if defined(EMULATED) || PRECISION != 2
+DI void multiply16_twice(float* d, float* e, const pair_t* a, const pair_t* b, const pair_t* c) {
+  multiply16(d, a, b);
+  multiply16(e, a, c);
+}
+#endif
 // operands in shared memory: at 16 bits there is an instruction for it
 #if defined(EMULATED) || PRECISION >= 2
 DI void load_left(pair_t* a, const elem* tile, int ld) {
@@ -214,15 +287,20 @@ DI float2 transposed_exact(float x, float y) {
   const float x0 = from_lane(x, from), y0 = from_lane(y, from), x1 = from_lane(x, from + 4), y1 = from_lane(y, from + 4);
   return g & 1 ? make_float2(y0, y1) : make_float2(x0, x1);
 }
+// all that was fetched is there
+DI void fetched() {
+  close_copies();
+  await_copies<0>();
+}
 // fetches numbers that stand side by side, and rows of `columns` of them to rows `ld` apart; what a thread
 // copies is computed anew each time, for in a loop its places would take more registers than there are
 DI void fetch_all(float* to, const float* from, int count, int threads) {
-  for (int x = 4 * anew(threadIdx.x); x < count; x += 4 * threads) fetch<16>(to + x, from + x);
+  for (int x = 4 * anew(threadIdx.x); x < count; x += 4 * threads) copy_async<16>(to + x, from + x, true);
 }
 DI void fetch_rows(float* to, const float* from, int rows, int columns, int ld, int warps) {
   const int tid = anew(threadIdx.x), x = 4 * (tid & 31);
   if (x < columns)
-    for (int row = tid >> 5; row < rows; row += warps) fetch<16>(to + row * ld + x, from + row * columns + x);
+    for (int row = tid >> 5; row < rows; row += warps) copy_async<16>(to + row * ld + x, from + row * columns + x, true);
 }
 // copies a matrix of operands from shared memory to rows `to_ld` apart
 DI void write_rows(elem* to, int to_ld, const elem* from, int ld, int rows, int columns, int threads) {

@@ -3,6 +3,7 @@
 This file alone knows torch's private entry to NVRTC. No compiler is needed on the user's machine.
 """
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,10 +26,16 @@ _built: dict[Any, Any] = {}
 _lock = threading.Lock()
 
 
+def _text(name: str) -> str:
+    """A file, with what it includes in its place."""
+    text = (SOURCES / name).read_text()
+    return re.sub(r'#include "(.+)"\n', lambda found: _text(found[1]), text)
+
+
 def source(name: str, defines: dict[str, int]) -> str:
     """The whole text of a kernel at these sizes."""
     head = "".join(f"#define {key} {value}\n" for key, value in sorted(defines.items()))
-    parts = [(SOURCES / each).read_text() for each in ("operands.cuh", f"{name}.cu")]
+    parts = [_text(each) for each in ("operands.cuh", f"{name}.cu")]
     size = (
         f'extern "C" __global__ void {name}_bytes(int* size) {{ *size = (int)sizeof(Shared); }}\n'
     )

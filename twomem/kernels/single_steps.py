@@ -2,19 +2,12 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from twomem.kernels import fragments
-from twomem.kernels.matches import NUMBERS
-from twomem.kernels.runtime import at_once, launch
-from twomem.kernels.stm_shared import WIDEST
+from twomem.kernels import single_sizes as sizes
+from twomem.kernels.runtime import at_once, launch, room
 
-_PAIRS = 16
-"""Steps of sequences that a block has."""
-_MOST = 8
-"""Queries that these kernels know."""
-_ROWS = 4
-"""Rows of the memory that a block has when it sums the gradient of the map."""
+_THREADS = 256
+_LANES = 32
 
 
 class SingleSteps:
@@ -24,78 +17,114 @@ class SingleSteps:
         self, normal: Tensor, fades: Tensor, weight: Tensor, first: int, kind: torch.dtype
     ) -> None:
         """Keeps what both directions share; `fades` has a number for each step of each sequence."""
-        self.normal, self.fades = normal.detach().contiguous(), fades.detach().contiguous()
+        self.normal, self.fades = _aligned(normal.detach()), fades.detach().contiguous()
         self.weight, self.first, self.kind = weight.detach(), first, kind
         self.batch, self.time, scores, self.width = normal.shape
-        self.queries, self.distilled = scores // 3, weight.shape[0]
-        self.defines = {
-            "D": _whole(self.width),
-            "REAL_D": self.width,
-            "REAL_N": self.queries,
-            "R": _whole(self.distilled),
-            "REAL_R": self.distilled,
-            "PRECISION": NUMBERS[kind],
-        }
+        self.queries = scores // 3
 
-    def _rows(self) -> Tensor:
-        """The map, padded: distilled, width, depth."""
-        rows = self.weight.unflatten(1, (self.width, self.width))
-        d, r = self.defines["D"] - self.width, self.defines["R"] - self.distilled
-        return pad(rows, [0, d, 0, 0, 0, r]).to(self.kind)
+    def forward(self, count: int) -> Tensor:
+        """Step, batch, query, distilled."""
+        found = [self._forward(part, count) for part in self.weight.split(sizes.MOST_DISTILLED)]
+        return found[0] if len(found) == 1 else torch.cat(found, -1)
 
-    def _launch(self, name: str, blocks: int, threads: int, *arguments: Tensor | int) -> None:
-        launch(name, self.defines, blocks, threads, [self.normal, self.fades, *arguments])
+    def backward(
+        self, back: Tensor, scale: Tensor | None, d_normal: Tensor, d_fades: Tensor
+    ) -> Tensor:
+        """Writes gradients of these steps into both, which are contiguous; returns that of the map.
+
+        Operands are `back` times `scale`, a power of two; of what is found, it is taken out again.
+        """
+        most, found = sizes.MOST_DISTILLED, []
+        to = (d_normal, d_fades)
+        for part, each in zip(self.weight.split(most), back.split(most, -1), strict=True):
+            if found:
+                to = (torch.zeros_like(d_normal), torch.zeros_like(d_fades))
+            found.append(self._backward(part, each.contiguous(), scale, *to))
+            if len(found) > 1:
+                d_normal += to[0]
+                d_fades += to[1]
+        return found[0] if len(found) == 1 else torch.cat(found)
+
+    def _sizes(self, part: Tensor) -> dict[str, int]:
+        return sizes.common(self.queries, self.width, len(part), self.kind)
 
     def _where(self, count: int) -> tuple[int, int, int, int]:
         return self.batch, self.time, self.first, count
 
-    def forward(self, count: int) -> Tensor:
-        """Step, batch, query, distilled."""
-        packed = fragments.packed(self._rows(), fragments.rows_of_distilled)
-        found = self.normal.new_empty(count, self.batch, self.queries, self.distilled)
-        blocks = -(-self.batch * count // _PAIRS)
-        self._launch("distil", blocks, 256, packed, found, *self._where(count))
+    def _loop(self, known: dict[str, int], count: int) -> dict[str, int]:
+        """The sizes of a kernel that goes through all rows of the memory."""
+        device, pairs = self.normal.device, self.batch * count
+        return known | sizes.loop(known, pairs, at_once(device), room(device))
+
+    def _forward(self, part: Tensor, count: int) -> Tensor:
+        known = self._sizes(part)
+        (packed, *_), found = self._pack(part, known, count), self._found(count, part)
+        known, where = self._loop(known, count), self._where(count)
+        blocks, threads = sizes.grid(known, self.batch * count)
+        launch("distil", known, blocks, threads, [self.normal, self.fades, packed, found, *where])
         return found
 
-    def backward(self, back: Tensor, d_normal: Tensor, d_fades: Tensor) -> Tensor:
-        """Writes gradients of these steps into both; returns that of the map."""
-        count = len(back)
-        back = pad(back, [0, self.defines["R"] - self.distilled]).to(self.kind).contiguous()
-        packed = fragments.packed(self._rows(), fragments.rows_of_depth)
-        blocks = -(-self.batch * count // _PAIRS)
-        where = self._where(count)
-        self._launch("distil_back", blocks, 256, packed, back, d_normal, d_fades, *where)
-        return self._map_gradient(back)
+    def _found(self, count: int, part: Tensor) -> Tensor:
+        return self.normal.new_empty(count, self.batch, self.queries, len(part))
 
-    def _map_gradient(self, back: Tensor) -> Tensor:
+    def _pack(
+        self,
+        part: Tensor,
+        known: dict[str, int],
+        count: int,
+        back: Tensor | None = None,
+        scale: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The map, and on the way back the gradient and the values, as operands; by one launch."""
+        summed = known | sizes.summed(known)
+        packed = self._operands(sizes.map_size(known))
+        maps = -(-packed.numel() // (8 * _THREADS))
+        y = v = None
+        twos = tiles = 0
+        if back is not None:
+            twos = sizes.stages(summed, self.batch * count) * summed["TWOS"]
+            y_tiles, v_tiles = sizes.tiles_of_two(summed)
+            y, v = self._operands(256 * twos * y_tiles), self._operands(256 * twos * v_tiles)
+            tiles = twos * (y_tiles + v_tiles)
+        blocks = maps + -(-tiles * _LANES // _THREADS)
+        given = [part.contiguous(), packed, int(back is not None), maps, self.normal, self.fades]
+        given += [back, scale, y, v, *self._where(count), twos]
+        launch("distil_pack", summed, blocks, _THREADS, given)
+        return packed, y, v
+
+    def _operands(self, count: int) -> Tensor:
+        return self.normal.new_empty(count, dtype=self.kind)
+
+    def _backward(
+        self, part: Tensor, back: Tensor, scale: Tensor | None, d_normal: Tensor, d_fades: Tensor
+    ) -> Tensor:
+        count, known = len(back), self._sizes(part)
+        packed, y, v = self._pack(part, known, count, back, scale)
+        loop, where = self._loop(known, count), self._where(count)
+        blocks, threads = sizes.grid(loop, self.batch * count)
+        given = [self.normal, self.fades, packed, back, scale, d_normal, d_fades, *where]
+        launch("distil_back", loop, blocks, threads, given)
+        return self._map_gradient(known | sizes.summed(known), [y, v, scale], count)
+
+    def _map_gradient(
+        self, known: dict[str, int], operands: list[Tensor | None], count: int
+    ) -> Tensor:
         """The sum over all steps and sequences, in parts that run side by side."""
-        count = len(back)
-        # pairs in the order of the kernels: sequence, then step
-        turned = back.transpose(0, 1).flatten(0, 1)
-        turned = pad(turned, [0, 0, 0, _MOST - self.queries, 0, len(turned) % 2])
-        turned = turned.unflatten(0, (-1, 2)).flatten(1, 2)  # two_pairs pair_query distilled
-        packed = _left(turned.mT)
-        groups = -(-self.width // _ROWS)
-        parts = max(1, at_once(self.normal.device) // groups)
-        shape = (parts, self.distilled, self.width * self.width)
-        found = self.normal.new_empty(shape)
-        threads = 4 * self.defines["D"]
-        self._launch(
-            "distil_weight", groups * parts, threads, packed, found, *self._where(count), parts
-        )
-        return found.sum(0)
+        groups = sizes.summing_blocks(known)
+        stages = sizes.stages(known, self.batch * count)
+        parts = max(1, min(at_once(self.normal.device) // groups, stages))
+        found = self.normal.new_empty(parts, known["REAL_R"], self.width * self.width)
+        given = [self.normal, *operands, found, *self._where(count), parts]
+        launch("distil_weight", known, groups * parts, _THREADS, given)
+        return found.sum(0) if parts > 1 else found[0]
 
 
-def _left(rows: Tensor) -> Tensor:
-    """Left operands (two_pairs, distilled, 16) in the order of `fragments.left`."""
-    parts = rows.unflatten(2, (2, 4, 2)).unflatten(1, (-1, 2, 8))  # two r h g p tq e
-    return parts.permute(0, 1, 3, 5, 4, 2, 6).contiguous()
-
-
-def _whole(width: int) -> int:
-    return -(-width // 16) * 16
+def _aligned(x: Tensor) -> Tensor:
+    """Contiguous, and at a place from which 16 bytes can be read at once."""
+    x = x.contiguous()
+    return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
 def known(queries: int, width: int) -> bool:
     """Whether these kernels can be used."""
-    return queries <= _MOST and width <= WIDEST
+    return sizes.fits(queries, width)

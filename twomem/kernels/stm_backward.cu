@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #if FETCHED
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-      fetch<4 * sizeof(elem)>(sh.items + (r * THREADS + tid) * 4, saved_items + ((at * ROWS + r) * THREADS + tid) * 4);
+      copy_async<4 * sizeof(elem)>(sh.items + (r * THREADS + tid) * 4, saved_items + ((at * ROWS + r) * THREADS + tid) * 4, true);
 #endif
 #if GATED
     fetch_all(sh.gates, gates + at * 2 * D, 2 * D, THREADS);
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #if READ
     fetch_all(sh.cue, cue + at * CUES, CUES, THREADS);
 #endif
-    if (tid < DEVIATIONS) fetch<4>(sh.rstd + tid, saved_rstd + at * DEVIATIONS + tid);
+    if (tid < DEVIATIONS) copy_async<4>(sh.rstd + tid, saved_rstd + at * DEVIATIONS + tid, true);
   };
 
   for (int sample = blockIdx.x; sample < batch; sample += gridDim.x) {
@@ -556,8 +556,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
                 if (first + n >= ROWS) continue;
                 pair_t a[4];
                 load_left(a, sh.tanh_items + 16 * (first + n) * LD + 16 * k, LD);
-                multiply16(gate[n], a, b);
-                multiply16(gate[n] + 4, a, b + 2);
+                multiply16_twice(gate[n], gate[n] + 4, a, b, b + 2);
               }
             }
           }

@@ -214,8 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_forward(
           for (int r = 0; r < ROWS; r++) {
             pair_t a[4];
             load_left(a, sh.tanh_items + 16 * r * LD + 16 * k, LD);
-            multiply16(gate[r], a, b);
-            multiply16(gate[r] + 4, a, b + 2);
+            multiply16_twice(gate[r], gate[r] + 4, a, b, b + 2);
           }
         }
       }
