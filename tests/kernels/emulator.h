@@ -25,7 +25,9 @@ DI float rsqrtf(float x) { return 1.f / std::sqrt(x); }
 
 namespace emulator {
 enum { FINISHED, RUNNING, AT_BARRIER, AT_EXCHANGE };
+struct Copy { float* to; const float* from; int count; };
 struct Fiber {
+  std::vector<Copy> copies;
   ucontext_t start;
   jmp_buf resume;
   bool started = false;
@@ -226,4 +228,19 @@ DI pair_t transposed(float x, float y) {
   const float mine[2] = {x, y};
   emulator::Slot* all = emulator::exchange(mine, 2);
   return pair(all[from].in[g & 1], all[from + 4].in[g & 1]);
+}
+DI void store_pairs(elem* p, const pair_t* x) {
+  if ((size_t)p % 16) std::fprintf(stderr, "four pairs are not aligned\n"), std::abort();
+  for (int n = 0; n < 4; n++) store_pair(p + 2 * n, x[n]);
+}
+// as late as can be: who reads before `copied` reads what was there
+template <int COUNT>
+DI void copy(float* to, const float* from) {
+  if ((size_t)to % (4 * COUNT) || (size_t)from % (4 * COUNT)) std::fprintf(stderr, "a copy is not aligned\n"), std::abort();
+  emulator::fibers[emulator::current].copies.push_back({to, from, COUNT});
+}
+DI void copied() {
+  auto& copies = emulator::fibers[emulator::current].copies;
+  for (auto& each : copies) std::memcpy(each.to, each.from, each.count * sizeof(float));
+  copies.clear();
 }

@@ -162,3 +162,20 @@ DI float over_g(float x) {
   extern __shared__ __align__(16) unsigned char memory_[]; \
   kind& name = *(kind*)memory_;
 #endif
+#ifndef EMULATED
+// four pairs, as `load_pairs` reads them
+#if PRECISION < 2
+DI void store_pairs(elem* p, const pair_t* x) { *(uint4*)p = make_uint4(x[0], x[1], x[2], x[3]); }
+#else
+DI void store_pairs(elem* p, const pair_t* x) {
+  ((float4*)p)[0] = make_float4(x[0].x, x[0].y, x[1].x, x[1].y);
+  ((float4*)p)[1] = make_float4(x[2].x, x[2].y, x[3].x, x[3].y);
+}
+#endif
+// COUNT numbers (1, 2 or 4) to shared memory, without waiting; they are there for this thread after `copied`
+template <int COUNT>
+DI void copy(float* to, const float* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(4 * COUNT) : "memory");
+}
+DI void copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+#endif
