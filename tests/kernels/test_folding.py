@@ -138,11 +138,10 @@ def test_of_the_memory_or_of_what_it_is_distilled_to_alone():
 
 
 def test_where_a_block_has_little_room_one_order_is_turned_into_the_other(monkeypatch):
-    monkeypatch.setattr(fold_call, "room", lambda device: 14 * 1024)
     inputs = draw(0, torch.float32, queries=9, width=33, time=3)
     sizes = {"D": 48, "REAL_N": 9, "PRECISION": 3}
-    assert fold_call.back_tiles(sizes, 30 * 1024)["TURN"] == 1
-    monkeypatch.setattr(fold_call, "room", lambda device: 30 * 1024)
+    assert fold_call.back_tiles(sizes, 24 * 1024)["TURN"] == 1
+    monkeypatch.setattr(fold_call, "room", lambda device: 24 * 1024)
     compare(inputs, [2], "tf32", 2 * WITHIN["tf32"])
 
 
