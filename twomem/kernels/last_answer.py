@@ -29,8 +29,12 @@ def fold_distil(
         # at full precision what is found is the operand
         short = None if steps.kind == memory.dtype else torch.empty_like(memory, dtype=steps.kind)
         steps.rows(part).fold(memory, short, _rows(old, part), _rows(carry.detach(), part))
-        rows = (memory if short is None else short).flatten(2).flatten(0, 1)
-        distilled.append(product(rows, by).unflatten(0, memory.shape[:2]))
+        operand = memory if short is None else short
+        distilled.append(
+            product(operand.flatten(2).flatten(0, 1), by).unflatten(0, memory.shape[:2])
+        )
+        # the next are laid out in its place
+        del short, operand
     return found, torch.cat(distilled) if len(distilled) > 1 else distilled[0]
 
 
@@ -62,16 +66,18 @@ def fold_distil_backward(
     steps, old, d_weight = Steps.of(normal, fades, precision), old.contiguous(), None
     scale = range_of(steps.kind, d_distilled, *[] if d_found is None else [d_found])
     back = (d_distilled if scale is None else d_distilled * scale).to(steps.kind)
+    by = weight.to(steps.kind)
     d_normal, d_fades = torch.empty_like(steps.normal), normal.new_empty(fades.shape)
     for part in steps.slices():
         some, to_rows = steps.rows(part), back[part].flatten(0, 1)
         memory = some.operands(_rows(old, part), _rows(carry, part)).flatten(2).flatten(0, 1)
         more = product(to_rows.mT, memory)
         d_weight = more if d_weight is None else d_weight.add_(more)
-        # nothing else is of this size
+        # the gradient is laid out in its place
         del memory
-        d_memory = _d_memory(to_rows, weight, scale, None if d_found is None else d_found[part])
+        d_memory = _d_memory(to_rows, by, scale, None if d_found is None else d_found[part])
         some.back(d_memory, scale, d_normal[part], d_fades[part])
+        del d_memory
     assert d_weight is not None
     found = [d_normal, d_fades, *rescaled([d_weight], scale)]
     return found + (_before(old, carry, weight, back, d_found, scale) if before else [])
@@ -85,11 +91,8 @@ def _(
     return [x.new_empty(x.shape) for x in given]
 
 
-def _d_memory(
-    to_rows: Tensor, weight: Tensor, scale: Tensor | None, d_found: Tensor | None
-) -> Tensor:
+def _d_memory(to_rows: Tensor, by: Tensor, scale: Tensor | None, d_found: Tensor | None) -> Tensor:
     """The gradient of memories: operands in their range, or in float32 where they are used themselves."""
-    by = weight.to(to_rows.dtype)
     if d_found is None:
         return to_rows @ by
     (exact,) = rescaled([product(to_rows, by)], scale)
