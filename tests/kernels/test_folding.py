@@ -9,7 +9,6 @@ from place import DEVICE
 from twomem.kernels import fold_call
 from twomem.kernels.folding import distil
 from twomem.kernels.last_answer import fold_distil
-from twomem.kernels.matches import make_matches
 from twomem.kernels.memory import fold
 from twomem.kernels.products import product, range_of
 from twomem.kernels.stm_shared import PRECISIONS
@@ -164,12 +163,6 @@ def test_all_are_registered_rightly(operation):
     more = before.get(operation, (weight, [1, 2, 3, 4, 5]))
     checks = ("test_schema", "test_faketensor")
     torch.library.opcheck(operation, (normal, fades, *more, "fp32"), test_utils=checks)
-
-
-def test_matches_by_hand():
-    half = 0.5493061443340549  # its tangent is one half
-    normal = torch.tensor([[[[1.0], [half], [9.0]]]], device=DEVICE)
-    assert make_matches(normal, torch.float32).flatten().tolist() == pytest.approx([0.5])
 
 
 def test_the_range_is_a_power_of_two_that_brings_the_largest_to_one():

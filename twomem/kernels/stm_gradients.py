@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from twomem.kernels.later import later
-from twomem.kernels.matches import make_matches
 from twomem.kernels.products import product
 from twomem.kernels.stm_arguments import PAPER, Arguments, Saved, Streams
+from twomem.kernels.transfer import transfer_gradient
 
 
 def gradients(
@@ -20,8 +20,7 @@ def gradients(
     if read and not right.numel():
         right, address = _later(form, given, normal, saved, d, kind)
     if transfers:
-        matches = make_matches(normal, kind)  # batch time key query width
-        transfer = product(d.image.flatten(0, 2).mT.to(kind), matches.flatten(3).flatten(0, 2))
+        transfer = transfer_gradient(normal, d.image, kind)
     if given.gate_weight is not None:
         gate_weight = product(d.gate.flatten(0, 2).mT, d.heard.flatten(0, 2))
     return Arguments(
