@@ -285,3 +285,7 @@ DI pair_t transposed(float x, float y) {
   emulator::Slot* all = emulator::exchange(mine, 2);
   return pair(all[from].in[g & 1], all[from + 4].in[g & 1]);
 }
+DI void store_pairs(elem* p, const pair_t* x) {
+  if ((size_t)p % 16) std::fprintf(stderr, "four pairs are not aligned\n"), std::abort();
+  for (int n = 0; n < 4; n++) store_pair(p + 2 * n, x[n]);
+}

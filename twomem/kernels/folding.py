@@ -1,8 +1,8 @@
-"""What many steps add up to: the relational memory, and what it is distilled to.
+"""What the relational memory of stretches of steps is distilled to.
 
-`fold` sums K (x) V over all steps; `distil` maps such sums of stretches of steps by a matrix. Both take
+`distil` sums K (x) V over the steps of each stretch and maps the sum by a matrix. It takes
 the normal queries, keys and values of every step (batch, time, score, width), and for each step a fade:
-how much of its values is left. Neither keeps the matches, nor a memory, for its gradient: both are
+how much of its values is left. Neither matches nor memories are kept for its gradient: both are
 made again.
 """
 
@@ -11,11 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from twomem.kernels.matches import make_matches, match_gradient
+from twomem.kernels.fold_call import Steps
 from twomem.kernels.products import OPERANDS, product, range_of, rescaled
 from twomem.kernels.single_steps import SingleSteps, known
-
-Pair = tuple[Tensor, Tensor]
 
 
 def _kind(precision: str) -> torch.dtype:
@@ -24,67 +22,6 @@ def _kind(precision: str) -> torch.dtype:
 
 def _scaled(grad: Tensor, scale: Tensor | None, kind: torch.dtype) -> Tensor:
     return (grad if scale is None else grad * scale).to(kind)
-
-
-def _left_of_values(normal: Tensor, fades: Tensor, kind: torch.dtype) -> Tensor:
-    """What is left of the values, as operands: batch, time, key, depth."""
-    return (normal.chunk(3, dim=2)[2] * fades[:, :, None, None]).to(kind)
-
-
-def _back(normal: Tensor, fades: Tensor, d_matches: Tensor, d_left: Tensor) -> Pair:
-    """From the gradients of the matches and of what is left of the values to those of the inputs."""
-    d_normal = match_gradient(normal, d_matches)
-    values = normal.chunk(3, dim=2)[2]
-    torch.mul(d_left, fades[:, :, None, None], out=d_normal.chunk(3, dim=2)[2])
-    return d_normal, (d_left * values).sum((2, 3))
-
-
-@torch.library.custom_op("twomem::fold", mutates_args=())
-def fold(normal: Tensor, fades: Tensor, precision: str) -> Tensor:
-    """The sum over steps and keys: batch, query, width, depth."""
-    kind = _kind(precision)
-    matches, left = make_matches(normal, kind), _left_of_values(normal, fades, kind)
-    new = product(matches.flatten(3).flatten(1, 2).mT, left.flatten(1, 2))
-    return new.unflatten(1, (normal.shape[2] // 3, -1))
-
-
-@fold.register_fake
-def _(normal: Tensor, fades: Tensor, precision: str) -> Tensor:
-    del fades, precision
-    batch, _, scores, width = normal.shape
-    return normal.new_empty(batch, scores // 3, width, width)
-
-
-@torch.library.custom_op("twomem::fold_backward", mutates_args=())
-def fold_backward(normal: Tensor, fades: Tensor, grad: Tensor, precision: str) -> Pair:
-    """The gradients of `normal` and `fades`."""
-    kind = _kind(precision)
-    scale = range_of(kind, grad)
-    matches, left = make_matches(normal, kind), _left_of_values(normal, fades, kind)
-    back = _scaled(grad, scale, kind).flatten(1, 2)
-    d_matches = (left.flatten(1, 2) @ back.mT).view(matches.shape)
-    d_left = product(matches.flatten(3).flatten(1, 2), back).view(left.shape)
-    d_normal, d_fades = rescaled([*_back(normal, fades, d_matches, d_left)], scale)
-    return d_normal, d_fades
-
-
-@fold_backward.register_fake
-def _(normal: Tensor, fades: Tensor, grad: Tensor, precision: str) -> Pair:
-    del grad, precision
-    return torch.empty_like(normal), torch.empty_like(fades)
-
-
-def _fold_saves(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    del output
-    ctx.save_for_backward(*inputs[:2])
-    ctx.precision = inputs[2]
-
-
-def _fold_back(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-    return (*fold_backward(*ctx.saved_tensors, grad, ctx.precision), None)
-
-
-fold.register_autograd(_fold_back, setup_context=_fold_saves)
 
 
 def _leading(normal: Tensor, ends: list[int]) -> int:
@@ -103,37 +40,36 @@ def distil(
     """For each stretch of steps, `weight` times its sum: stretch, batch, query, distilled.
 
     Args:
-        normal: As for `fold`.
-        fades: As for `fold`; each stretch has its own.
+        normal: Queries, keys and values of every step.
+        fades: How much is left of the values of each step, at the end of its stretch.
         weight: The map: distilled, width_depth.
         ends: The step behind each stretch; the first begins at 0.
         precision: Of the operands.
     """
     kind, lead, found = _kind(precision), _leading(normal, ends), []
     if lead:
-        stop, by = ends[lead - 1], weight.to(kind).mT
-        for k, v in _stretches(normal[:, :stop].contiguous(), fades[:, :stop], kind, ends[:lead]):
-            rows = (k.mT @ v).view(-1, by.shape[0])
-            found.append(product(rows, by).view(1, len(k), -1, by.shape[1]))
+        found.append(_early(Steps.of(normal, fades, precision), weight.to(kind), ends[:lead]))
     if lead < len(ends):
         single = SingleSteps(normal, fades, weight, ends[lead] - 1, kind)
         found.append(single.forward(len(ends) - lead))
-    return torch.cat(found)
+    return torch.cat(found) if len(found) > 1 else found[0]
+
+
+def _early(steps: Steps, by: Tensor, ends: list[int]) -> Tensor:
+    """What stretches of many steps are distilled to: their memories are laid out as operands."""
+    shape = (len(ends), len(steps.normal), steps.queries, len(by))
+    found = steps.normal.new_empty(shape)
+    for x, (start, stop) in enumerate(zip([0, *ends], ends, strict=False)):
+        for part in steps.slices():
+            rows = steps.rows(part).between(start, stop).operands().flatten(2).flatten(0, 1)
+            found[x, part] = product(rows, by.mT).view(-1, *shape[2:])
+    return found
 
 
 @distil.register_fake
 def _(normal: Tensor, fades: Tensor, weight: Tensor, ends: list[int], precision: str) -> Tensor:
     del fades, precision
     return normal.new_empty(len(ends), normal.shape[0], normal.shape[2] // 3, weight.shape[0])
-
-
-def _stretches(normal: Tensor, fades: Tensor, kind: torch.dtype, ends: list[int]) -> list[Pair]:
-    """Matches (batch, step_key, query_width) and values (batch, step_key, depth) of each stretch."""
-    matches, left = make_matches(normal, kind), _left_of_values(normal, fades, kind)
-    return [
-        (matches[:, start:stop].flatten(3).flatten(1, 2), left[:, start:stop].flatten(1, 2))
-        for start, stop in zip([0, *ends], ends, strict=False)
-    ]
 
 
 @torch.library.custom_op("twomem::distil_backward", mutates_args=())
@@ -143,42 +79,41 @@ def distil_backward(
     """The gradients of `normal`, `fades` and `weight`."""
     kind, lead = _kind(precision), _leading(normal, ends)
     scale, found = range_of(kind, grad), []
-    d_normal, d_fades = torch.empty_like(normal), torch.empty_like(fades)
+    steps = Steps.of(normal, fades, precision)
+    d_normal, d_fades = torch.empty_like(steps.normal), normal.new_empty(fades.shape)
     # nothing is distilled of what comes after
     d_normal[:, ends[-1] :], d_fades[:, ends[-1] :] = 0, 0
     if lead:
-        stop, back = ends[lead - 1], _scaled(grad[:lead], scale, kind)
-        early = (normal[:, :stop].contiguous(), fades[:, :stop], weight, back, ends[:lead])
-        each = rescaled([*_back_by_products(*early)], scale)
-        d_normal[:, :stop], d_fades[:, :stop] = each[:2]
-        found.append(each[2])
+        back, early = _scaled(grad[:lead], scale, kind), torch.zeros_like(weight)
+        written = [d_normal, d_fades, early]
+        _early_back(steps, weight.to(kind), ends[:lead], back, scale, written)
+        found += rescaled([early], scale)
     if lead < len(ends):
         single = SingleSteps(normal, fades, weight, ends[lead] - 1, kind)
         found.append(single.backward(grad[lead:], scale, d_normal, d_fades))
     return d_normal, d_fades, sum(found[1:], found[0])
 
 
-def _back_by_products(
-    normal: Tensor, fades: Tensor, weight: Tensor, back: Tensor, ends: list[int]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients where a stretch has many steps: its memory is laid out."""
-    batch, time, scores, width = normal.shape
-    keys, by = scores // 3, weight.to(back.dtype)
-    d_matches, d_left, d_weight = [], [], torch.zeros_like(weight)
-    for (k, v), each in zip(_stretches(normal, fades, back.dtype, ends), back, strict=True):
-        rows, to_rows = (k.mT @ v).view(-1, by.shape[1]), each.flatten(0, 1)
-        d_weight += product(to_rows.mT, rows)
-        d_memory = (to_rows @ by).view(batch, -1, width)
-        d_left.append(product(k, d_memory))
-        d_matches.append(v @ d_memory.mT)
-    to_matches = torch.cat(d_matches, 1).view(batch, time, keys, keys, width)
-    to_left = torch.cat(d_left, 1).view(batch, time, keys, width)
-    return *_back(normal, fades, to_matches, to_left), d_weight
+def _early_back(
+    steps: Steps,
+    by: Tensor,
+    ends: list[int],
+    back: Tensor,
+    scale: Tensor | None,
+    found: list[Tensor],
+) -> None:
+    """Writes gradients of stretches of many steps; that of the map is in the range of operands."""
+    d_normal, d_fades, d_weight = found
+    for each, start, stop in zip(back, [0, *ends], ends, strict=False):
+        for part in steps.slices():
+            some, to_rows = steps.rows(part).between(start, stop), each[part].flatten(0, 1)
+            d_weight += product(to_rows.mT, some.operands().flatten(2).flatten(0, 1))
+            some.back(to_rows @ by, scale, d_normal[part], d_fades[part])
 
 
 @distil_backward.register_fake
 def _(normal: Tensor, fades: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(normal), torch.empty_like(fades), torch.empty_like(weight)
+    return torch.empty_like(normal), normal.new_empty(fades.shape), torch.empty_like(weight)
 
 
 def _distil_saves(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -325,3 +325,14 @@ DI float over_g(float x) {
   extern __shared__ __align__(16) unsigned char memory_[]; \
   kind& name = *(kind*)memory_;
 #endif
+#ifndef EMULATED
+// four pairs, as `load_pairs` reads them
+#if PRECISION < 2
+DI void store_pairs(elem* p, const pair_t* x) { *(uint4*)p = make_uint4(x[0], x[1], x[2], x[3]); }
+#else
+DI void store_pairs(elem* p, const pair_t* x) {
+  ((float4*)p)[0] = make_float4(x[0].x, x[0].y, x[1].x, x[1].y);
+  ((float4*)p)[1] = make_float4(x[2].x, x[2].y, x[3].x, x[3].y);
+}
+#endif
+#endif

@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
-from twomem.kernels.matches import make_matches
+from twomem.kernels.later import later
 from twomem.kernels.products import product
 from twomem.kernels.stm_arguments import PAPER, Arguments, Saved, Streams
+from twomem.kernels.transfer import transfer_gradient
 
 
 def gradients(
@@ -14,16 +15,12 @@ def gradients(
     """A gradient for each argument, none where there is no argument or no gradient."""
     d_scores = d.scores.flatten(0, 2)
     read, transfers = given.address is not None, given.transfer is not None
-    transfer = gate_weight = matches = None
+    transfer = gate_weight = None
     right, address = d.right, d.address
-    if transfers or (read and not right.numel()):
-        matches = make_matches(normal, kind)  # batch time key query width
     if read and not right.numel():
-        assert matches is not None
-        right, address = _later(form, given, matches, normal.chunk(3, dim=2)[2], saved, d)
+        right, address = _later(form, given, normal, saved, d, kind)
     if transfers:
-        assert matches is not None
-        transfer = product(d.image.flatten(0, 2).mT.to(kind), matches.flatten(3).flatten(0, 2))
+        transfer = transfer_gradient(normal, d.image, kind)
     if given.gate_weight is not None:
         gate_weight = product(d.gate.flatten(0, 2).mT, d.heard.flatten(0, 2))
     return Arguments(
@@ -79,33 +76,16 @@ def _kept(form: int, given: Arguments, saved: Saved, d: Streams) -> Tensor:
 
 
 def _later(
-    form: int, given: Arguments, matches: Tensor, values: Tensor, saved: Saved, d: Streams
+    form: int, given: Arguments, normal: Tensor, saved: Saved, d: Streams, kind: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """Of cues and addresses, where the reverse loop does not sum them: the matches meet later steps."""
     assert given.right is not None
     assert given.address is not None
-    assert given.kept is not None
-    time = given.right.shape[1]
-    met, d_met = saved.met[:, :, :time], d.met[:, :, :time]
     if form == PAPER:
-        right = d_met.transpose(1, 2).flatten(2) @ values.flatten(1, 2)
-        return right, _through(matches, given.address, d.reads, met)[1]
-    steps = torch.arange(time, device=met.device)
-    after = steps - steps[:, None] - 1
-    fades = torch.where(after >= 0, given.kept[after.clamp(min=0)], 0)
-    return _through(matches, given.address, given.right, d_met * fades[None, :, :, None])
-
-
-def _through(
-    matches: Tensor, address: Tensor, cue: Tensor, coefficient: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradients of sum over t, j, s, i of address[t', s] cue[t', i] coefficient[t, t', j] K[t, j, s, i].
-
-    Returns those of `cue` and `address`.
-    """
-    times = coefficient.transpose(1, 2)  # batch t' t key
-    flat = matches.flatten(1, 3)  # batch (t key query) width
-    seen = product(cue.to(flat.dtype), flat.mT).unflatten(2, (*times.shape[2:], -1))
-    to_address = (times[..., None] * seen).sum((2, 3))
-    spread = times[..., None] * address[:, :, None, None]
-    return product(spread.flatten(2).to(flat.dtype), flat), to_address
+        time, values = normal.shape[1], normal.chunk(3, dim=2)[2]
+        right = d.met[:, :, :time].transpose(1, 2).flatten(2) @ values.flatten(1, 2)
+        how = (given.address, d.reads, None, kind)
+        return right, later(normal, saved.met, *how, of_cue=False)[1]
+    right, address = later(normal, d.met, given.address, given.right, given.kept, kind)
+    assert right is not None
+    return right, address

@@ -116,19 +116,24 @@ def _read_by_kernels(
     precision: str,
 ) -> tuple[Tensor | None, Tensor, Tensor]:
     """The same as `_read`, by kernels of our own; no memory is laid out but the last."""
-    from twomem.kernels.folding import fold
+    from twomem.kernels.last_answer import fold_distil
+    from twomem.kernels.memory import fold
     from twomem.kernels.stm import recurrence
 
     relations, decay, heard = _prepared(form, weights, xs, relations, lengths)
     given = form.arguments(weights, heard, rel.shared(items), relations, lengths)
     normal, last = recurrence(form.number, given, precision)
+    last = last.mT if form.number == PAPER else last
+    fades = decay.weights(0, len(xs)).expand(xs.shape[1], -1).to(normal.dtype)
+    given = (normal, fades, relations, decay.carry(0, len(xs)).flatten())
+    if list(steps) == [len(xs) - 1]:
+        # the memory that is answered is the one that is kept
+        relations, distilled = fold_distil(*given, weights.distil.weight, precision)
+        return distilled[None] + weights.distil.bias, last, relations
     distilled = None
     if steps:
         distilled = _distilled(weights.distil, relations, normal, decay, steps, precision)
-    fades = decay.weights(0, len(xs)).expand(xs.shape[1], -1).to(normal.dtype)
-    new = fold(normal, fades, precision)
-    relations = decay.carry(0, len(xs))[..., None] * relations + new
-    return distilled, last.mT if form.number == PAPER else last, relations
+    return distilled, last, fold(*given, precision)
 
 
 def _distilled(
