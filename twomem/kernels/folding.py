@@ -23,7 +23,9 @@ def _kind(precision: str) -> torch.dtype:
 
 
 def _scaled(grad: Tensor, scale: Tensor | None, kind: torch.dtype) -> Tensor:
-    return (grad if scale is None else grad * scale).to(kind)
+    if scale is None:
+        return grad.to(kind)
+    return torch.mul(grad, scale, out=torch.empty_like(grad, dtype=kind))
 
 
 def _left_of_values(normal: Tensor, fades: Tensor, kind: torch.dtype) -> Tensor:
@@ -118,7 +120,7 @@ def distil(
     if lead < len(ends):
         single = SingleSteps(normal, fades, weight, ends[lead] - 1, kind)
         found.append(single.forward(len(ends) - lead))
-    return torch.cat(found)
+    return torch.cat(found) if len(found) > 1 else found[0]
 
 
 @distil.register_fake

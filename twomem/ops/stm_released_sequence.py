@@ -12,6 +12,7 @@ from torch.nn.functional import layer_norm
 
 from twomem.kernels.stm_arguments import RELEASED, Arguments
 from twomem.ops import relations as rel
+from twomem.ops.decay import Decay, powers
 from twomem.ops.stm_released import Weights, answered, chain
 from twomem.ops.unroll import Form, Heard, unless_ended, unroll
 
@@ -31,7 +32,7 @@ def loop(
     """Runs the recurrence: what each step adds to the relational memory, and the item memory."""
     added, precise = [], items.dtype
     time = heard.left.shape[1]
-    kept = rel.powers(w.blends[0] * relations.new_ones(()), time)[:, None]
+    kept = powers(w.blends[0] * relations.new_ones(()), time)[:, None]
     reads = _first_reads(heard, relations)
     if reads is not None:
         reads = kept[:time] * reads
@@ -73,12 +74,11 @@ def _write(w: Weights, heard: Heard, t: int, items: Tensor) -> Tensor:
 
 
 def arguments(
-    w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
+    w: Weights, heard: Heard, items: Tensor, relations: Tensor, decay: Decay, precision: str
 ) -> Arguments:
     """The same loop as its kernels take it."""
     time = heard.left.shape[1]
     read = heard.address is not None
-    kept = rel.powers(w.blends[0] * relations.new_ones(()), time)
     first = _first_reads(heard, relations)
     return Arguments(
         row=heard.left,
@@ -93,11 +93,11 @@ def arguments(
         right=heard.right if read else None,
         cue=heard.right @ (w.blends[1] * w.project.weight).mT if read else None,
         address=heard.address,
-        first_reads=None if first is None else kept[:time, None] * first,
-        kept=kept if read else None,
+        first_reads=None if first is None else decay.kept[:time, None] * first,
+        kept=decay.kept if read else None,
         moved=None if w.transfer is None else w.blends[2] * w.transfer.bias,
         transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,
-        lengths=lengths,
+        lengths=decay.lengths,
     )
 
 

@@ -15,6 +15,7 @@ from torch.nn.functional import layer_norm
 
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
+from twomem.ops.decay import Decay
 from twomem.ops.stm import Weights, answered
 from twomem.ops.unroll import Form, Heard, unless_ended, unroll
 
@@ -81,7 +82,7 @@ def _write(w: Weights, heard: Heard, t: int, turned: Tensor) -> Tensor:
 
 
 def arguments(
-    w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
+    w: Weights, heard: Heard, items: Tensor, relations: Tensor, decay: Decay, precision: str
 ) -> Arguments:
     """The same loop as its kernels take it; alpha 1 is in the gain of the values."""
     values = w.project.shape[0] // 3
@@ -102,10 +103,10 @@ def arguments(
         cue=w.blends[1] * heard.right if read else None,
         address=heard.address,
         first_reads=_first_reads(heard, relations),
-        kept=heard.left.new_ones(heard.left.shape[1] + 1) if read else None,
+        kept=decay.kept if read else None,
         moved=_moved(w, relations),
         transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,
-        lengths=lengths,
+        lengths=decay.lengths,
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
 
 from twomem.kernels.stm_arguments import PAPER, Arguments
+from twomem.core.steps import numbers
 from twomem.ops import relations as rel
 from twomem.ops.choice import choose
 from twomem.ops.weights import Affine, Blend
@@ -68,7 +68,9 @@ def unroll(
         distilled, items, relations = read(form, weights, part, items, relations, inside, left)
         found += [] if distilled is None else [distilled]
     if found:
-        return _answers(form, weights, torch.cat(found)), items, relations
+        # what is read at once need not be copied
+        distilled = found[0] if len(found) == 1 else torch.cat(found)
+        return _answers(form, weights, distilled), items, relations
     # without an asked step the answer of the last memory still gives the width
     distilled = weights.distil(relations.flatten(2))[None]
     return _answers(form, weights, distilled)[:0], items, relations
@@ -101,7 +103,10 @@ def _prepared(
     form: Form, weights: Any, xs: Tensor, relations: Tensor, lengths: Tensor | None
 ) -> tuple[Tensor, rel.Decay, Heard]:
     """The first relational memory, held once if rows share it, how it fades, and what was heard."""
-    decay = rel.Decay(form.keep(weights) * relations.new_ones(()), lengths, len(xs))
+    keep = form.keep(weights)
+    if not isinstance(keep, Tensor):
+        keep = numbers((keep,), relations.device, relations.dtype)
+    decay = rel.Decay(keep, lengths, len(xs))
     return rel.shared(relations), decay, form.hear(weights, xs)
 
 
@@ -120,7 +125,7 @@ def _read_by_kernels(
     from twomem.kernels.stm import recurrence
 
     relations, decay, heard = _prepared(form, weights, xs, relations, lengths)
-    given = form.arguments(weights, heard, rel.shared(items), relations, lengths)
+    given = form.arguments(weights, heard, rel.shared(items), relations, decay, precision)
     normal, last = recurrence(form.number, given, precision)
     distilled = None
     if steps:
@@ -141,16 +146,15 @@ def _distilled(
 ) -> Float[Tensor, "step batch query distilled"]:
     """What is distilled after each of `steps`: of the first memory, and of each stretch of steps since."""
     from twomem.kernels.folding import distil
+    from twomem.kernels.mixing import mixed
 
     ends = [step + 1 for step in steps]
     # what comes after the last of them is not distilled
-    fades = pad(decay.stretches(ends), [0, normal.shape[1] - ends[-1]])
+    fades = decay.stretches(ends, until=normal.shape[1])
     fades = fades.expand(normal.shape[0], -1).to(normal.dtype)
     new = distil(normal, fades, by.weight, ends, precision)
-    of_first, of_new = decay.between(ends)
-    first = of_first.mT[:, :, None, None] * (relations.flatten(2) @ by.weight.mT)
-    summed = (of_new @ new.transpose(0, 1).flatten(2)).unflatten(2, new.shape[2:])
-    return first + summed.transpose(0, 1) + by.bias
+    held = (relations.flatten(2) @ by.weight.mT).to(new.dtype)
+    return mixed(new, decay.between(ends).to(new.dtype), held, by.bias.to(new.dtype))
 
 
 def by_steps(
