@@ -13,17 +13,15 @@ from torch.nn.functional import layer_norm
 from twomem.kernels.stm_arguments import RELEASED, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.decay import Decay, powers
-from twomem.ops.stm_released import Weights, answered, chain
-from twomem.ops.unroll import Form, Heard, unless_ended, unroll
+from twomem.ops.stm_released import Weights, answered
+from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
+from twomem.ops.weights import composed
 
 
 def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
     """Computes what does not depend on the memories, for all steps at once."""
-    rows = xs.transpose(0, 1)
-    left = chain(w.left, rows)
-    gates = None if w.gates is None else left @ w.gates.input.mT + w.gates.bias
-    address = None if not w.address else chain(w.address, rows).softmax(-1)
-    return Heard(left, chain(w.right, rows), address, gates)
+    address = composed(*w.address) if w.address else None
+    return heard(xs, composed(*w.left), composed(*w.right), address, w.gates)
 
 
 def loop(

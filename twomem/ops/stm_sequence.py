@@ -17,16 +17,12 @@ from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.decay import Decay
 from twomem.ops.stm import Weights, answered
-from twomem.ops.unroll import Form, Heard, unless_ended, unroll
+from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
 
 
 def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
     """Computes what does not depend on the memories, for all steps at once."""
-    rows = xs.transpose(0, 1)
-    left = w.left(rows)
-    gates = None if w.gates is None else left @ w.gates.input.mT + w.gates.bias
-    address = None if w.address is None else w.address(rows).softmax(-1)
-    return Heard(left, w.right(rows), address, gates)
+    return heard(xs, w.left, w.right, w.address, w.gates)
 
 
 def loop(

@@ -12,7 +12,7 @@ from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.core.steps import numbers
 from twomem.ops import relations as rel
 from twomem.ops.choice import choose
-from twomem.ops.weights import Affine, Blend
+from twomem.ops.weights import Affine, Blend, Gates, at_once, composed
 
 
 class Heard(NamedTuple):
@@ -23,6 +23,25 @@ class Heard(NamedTuple):
     address: Float[Tensor, "batch time query"] | None
     """Where a step reads the relational memory; none if nothing is read back."""
     gates: Float[Tensor, "batch time two_width"] | None
+
+
+def heard(
+    xs: Float[Tensor, "time batch input"],
+    left: Affine,
+    right: Affine,
+    address: Affine | None,
+    gates: Gates | None,
+) -> Heard:
+    """What is heard, by one product for all of it: what a gate hears of `left` is a map of the input."""
+    maps = {"left": left, "right": right}
+    if address is not None:
+        maps["address"] = address
+    if gates is not None:
+        maps["gates"] = composed(left, Affine(gates.input, gates.bias))
+    found = dict(zip(maps, at_once(list(maps.values()), xs.transpose(0, 1)), strict=True))
+    at = found.get("address")
+    address_of = None if at is None else at.softmax(-1)
+    return Heard(found["left"], found["right"], address_of, found.get("gates"))
 
 
 class Form(NamedTuple):
