@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from twomem.kernels.matches import make_matches, match_gradient
-from twomem.kernels.products import OPERANDS, product, range_of, rescaled
+from twomem.kernels.products import OPERANDS, product, range_of, rescaled, scaled
 from twomem.kernels.single_steps import SingleSteps, known
 
 Pair = tuple[Tensor, Tensor]
@@ -20,12 +20,6 @@ Pair = tuple[Tensor, Tensor]
 
 def _kind(precision: str) -> torch.dtype:
     return OPERANDS.get(precision, torch.float32)
-
-
-def _scaled(grad: Tensor, scale: Tensor | None, kind: torch.dtype) -> Tensor:
-    if scale is None:
-        return grad.to(kind)
-    return torch.mul(grad, scale, out=torch.empty_like(grad, dtype=kind))
 
 
 def _left_of_values(normal: Tensor, fades: Tensor, kind: torch.dtype) -> Tensor:
@@ -63,7 +57,7 @@ def fold_backward(normal: Tensor, fades: Tensor, grad: Tensor, precision: str) -
     kind = _kind(precision)
     scale = range_of(kind, grad)
     matches, left = make_matches(normal, kind), _left_of_values(normal, fades, kind)
-    back = _scaled(grad, scale, kind).flatten(1, 2)
+    back = scaled(grad, scale, kind).flatten(1, 2)
     d_matches = (left.flatten(1, 2) @ back.mT).view(matches.shape)
     d_left = product(matches.flatten(3).flatten(1, 2), back).view(left.shape)
     d_normal, d_fades = rescaled([*_back(normal, fades, d_matches, d_left)], scale)
@@ -145,7 +139,7 @@ def distil_backward(
     """The gradients of `normal`, `fades` and `weight`."""
     kind, lead = _kind(precision), _leading(normal, ends)
     scale = range_of(kind, grad)
-    back = _scaled(grad, scale, kind)
+    back = scaled(grad, scale, kind)
     d_normal, d_fades = torch.zeros_like(normal), torch.zeros_like(fades)
     d_weight = torch.zeros_like(weight)
     if lead:

@@ -39,6 +39,13 @@ def range_of(kind: torch.dtype, *gradients: Tensor) -> Tensor | None:
     return scale
 
 
+def scaled(gradient: Tensor, scale: Tensor | None, kind: torch.dtype) -> Tensor:
+    """A gradient as an operand, brought into its range."""
+    if scale is None:
+        return gradient.to(kind)
+    return torch.mul(gradient, scale, out=gradient.new_empty(gradient.shape, dtype=kind))
+
+
 def rescaled(found: list[Tensor], scale: Tensor | None) -> list[Tensor]:
     """The gradients, in place, of what was brought into range by `scale`."""
     if scale is not None:

@@ -14,7 +14,7 @@ from twomem.kernels.stm_arguments import RELEASED, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.decay import Decay, powers
 from twomem.ops.stm_released import Weights, answered
-from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
+from twomem.ops.unroll import Form, Heard, first_reads, heard, unless_ended, unroll
 from twomem.ops.weights import composed
 
 
@@ -77,7 +77,12 @@ def arguments(
     """The same loop as its kernels take it."""
     time = heard.left.shape[1]
     read = heard.address is not None
-    first = _first_reads(heard, relations)
+    kept = decay.kept[:time]
+    if relations.shape[0] == 1:
+        first = first_reads(heard, relations, kept, precision)
+    else:
+        first = _first_reads(heard, relations)
+        first = None if first is None else kept[:, None] * first
     return Arguments(
         row=heard.left,
         column=heard.left,
@@ -91,7 +96,7 @@ def arguments(
         right=heard.right if read else None,
         cue=heard.right @ (w.blends[1] * w.project.weight).mT if read else None,
         address=heard.address,
-        first_reads=None if first is None else decay.kept[:time, None] * first,
+        first_reads=first,
         kept=decay.kept if read else None,
         moved=None if w.transfer is None else w.blends[2] * w.transfer.bias,
         transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,

@@ -17,7 +17,7 @@ from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.decay import Decay
 from twomem.ops.stm import Weights, answered
-from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
+from twomem.ops.unroll import Form, Heard, first_reads, heard, unless_ended, unroll
 
 
 def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
@@ -84,7 +84,11 @@ def arguments(
     values = w.project.shape[0] // 3
     gain = torch.cat([w.norm_gain[:-values], w.blends[0] * w.norm_gain[-values:]])
     bias = torch.cat([w.norm_bias[:-values], w.blends[0] * w.norm_bias[-values:]])
-    read = heard.address is not None
+    read, first = heard.address is not None, None
+    if relations.shape[0] == 1:
+        first = first_reads(heard, relations.mT, None, precision)
+    else:
+        first = _first_reads(heard, relations)
     return Arguments(
         row=heard.right,
         column=heard.left,
@@ -98,7 +102,7 @@ def arguments(
         right=heard.right if read else None,
         cue=w.blends[1] * heard.right if read else None,
         address=heard.address,
-        first_reads=_first_reads(heard, relations),
+        first_reads=first,
         kept=decay.kept if read else None,
         moved=_moved(w, relations),
         transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,

@@ -176,6 +176,19 @@ def _distilled(
     return mixed(new, decay.between(ends).to(new.dtype), held, by.bias.to(new.dtype))
 
 
+def first_reads(
+    heard: Heard, matrices: Tensor, kept: Tensor | None, precision: str
+) -> Tensor | None:
+    """What every step reads of one first memory for all rows (1, query, inner, outer), by its kernels."""
+    from twomem.kernels.first_reads import first_reads as reads
+
+    if heard.address is None:
+        return None
+    fades = heard.right.new_empty(0) if kept is None else kept
+    single = (x.float() for x in (heard.address, heard.right, matrices[0], fades))
+    return reads(*single, precision)[0]
+
+
 def by_steps(
     step: Callable[..., tuple[Tensor, Tensor, Tensor]],
     weights: Any,
