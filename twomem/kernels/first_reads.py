@@ -16,9 +16,7 @@ Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 @torch.library.custom_op("twomem::first_reads", mutates_args=())
-def first_reads(
-    address: Tensor, cue: Tensor, matrix: Tensor, kept: Tensor, precision: str
-) -> Two:
+def first_reads(address: Tensor, cue: Tensor, matrix: Tensor, kept: Tensor, precision: str) -> Two:
     """What is read (batch, time, outer), and as operands what was spread for it.
 
     Args:

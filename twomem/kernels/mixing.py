@@ -13,7 +13,9 @@ _THREADS = 256
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-def _launch(name: str, tensors: list[Tensor | None], added: Tensor, carry: Tensor, held: Tensor) -> None:
+def _launch(
+    name: str, tensors: list[Tensor | None], added: Tensor, carry: Tensor, held: Tensor
+) -> None:
     ends, batch, queries, distilled = added.shape
     columns = queries * distilled
     sizes = (ends, batch, columns, distilled, int(len(carry) > 1), int(len(held) > 1))
@@ -82,7 +84,7 @@ def _row(whole: Tensor, summed: Tensor | None) -> Tensor:
 
 
 @mixed_backward.register_fake
-def _(grad: Tensor, found: Tensor, carry: Tensor, held: Tensor, bias: Tensor, fades: bool) -> Four:  # noqa: FBT001
+def _(grad: Tensor, found: Tensor, carry: Tensor, held: Tensor, bias: Tensor, fades: bool) -> Four:
     del grad, fades
     return found.new_empty(found.shape), *map(torch.empty_like, (carry, held, bias))
 

@@ -50,5 +50,5 @@ def rescaled(found: list[Tensor], scale: Tensor | None) -> list[Tensor]:
     """The gradients, in place, of what was brought into range by `scale`."""
     if scale is not None:
         # one launch for all of them; by a power of two, dividing is as exact as multiplying
-        torch._foreach_div_(found, scale)  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_div_(found, scale)  # pyright: ignore[reportPrivateImportUsage]
     return found

@@ -104,7 +104,12 @@ def stm_backward(
 
 @stm_backward.register_fake
 def _(
-    given: list[Tensor | None], results: Any, d_normal: Tensor, _: Any, needed: list[bool], *how: Any
+    given: list[Tensor | None],
+    results: Any,
+    d_normal: Tensor,
+    _: Any,
+    needed: list[bool],
+    *how: Any,
 ) -> list[Tensor]:
     del results, how
     return [

@@ -48,27 +48,33 @@ class _Powers(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        base: Tensor, up: Tensor, inside: Tensor | None, below: Tensor, factor: Tensor
+        base: Tensor,
+        up: Tensor,
+        inside: Tensor | None,
+        below: Tensor,
+        factor: Tensor,
+        rows: int | None,
     ) -> Tensor:
         del below, factor
-        found = base**up
-        return found if inside is None else found * inside
+        found = base**up if inside is None else base**up * inside
+        return found if rows is None else found.expand(rows, -1)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         del output
-        base, _, _, below, factor = inputs
+        base, _, _, below, factor, _ = inputs
         ctx.save_for_backward(base, below, factor)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         base, below, factor = ctx.saved_tensors
-        return (grads[0] * base**below * factor).sum().reshape(1), None, None, None, None
+        slopes = base**below * factor
+        return (grads[0] * slopes).sum().reshape(1), None, None, None, None, None
 
 
-def raised(base: Tensor, exponents: Exponents) -> Tensor:
-    """`base`, a single number, to these powers; the gradient at zero is right."""
-    return _Powers.apply(base.reshape(1), *exponents)  # pyright: ignore[reportReturnType]
+def raised(base: Tensor, exponents: Exponents, rows: int | None = None) -> Tensor:
+    """`base`, a single number, to these powers, perhaps for many rows; the gradient at zero is right."""
+    return _Powers.apply(base.reshape(1), *exponents, rows)  # pyright: ignore[reportReturnType]
 
 
 def powers(base: Tensor, highest: int) -> Float[Tensor, " power"]:
@@ -87,9 +93,9 @@ class Decay:
         self.keep, self.lengths, self.time = keep, lengths, time
         self.kept = powers(keep, time)
 
-    def _after(self, steps: Sequence[int]) -> Tensor:
+    def _after(self, steps: Sequence[int], rows: int = 1) -> Tensor:
         """What is left after so many steps; nothing of what is yet to come."""
-        return raised(self.keep, Exponents.known(tuple(steps), self.keep.device))
+        return raised(self.keep, Exponents.known(tuple(steps), self.keep.device), rows)
 
     def carry(self, start: int, stop: int) -> Tensor:
         """What is left after the steps from `start` of a memory held before, for each row."""
@@ -98,20 +104,24 @@ class Decay:
         steps = (self.lengths - start).clamp(0, stop - start)
         return raised(self.keep, Exponents.of(steps))[:, None, None]
 
-    def weights(self, start: int, stop: int) -> Tensor:
+    def weights(self, start: int, stop: int, rows: int = 1) -> Tensor:
         """What is left before `stop` of what each step from `start` added: (row or 1, step)."""
-        return self.stretches([stop], start, stop)
+        return self.stretches([stop], start, stop, rows)
 
-    def stretches(self, ends: Sequence[int], start: int = 0, until: int | None = None) -> Tensor:
+    def stretches(
+        self, ends: Sequence[int], start: int = 0, until: int | None = None, rows: int = 1
+    ) -> Tensor:
         """What is left, behind each stretch of steps, of what each of its steps added.
 
-        Nothing is left of the steps behind the last stretch, up to `until`.
+        Nothing is left of the steps behind the last stretch, up to `until`. Where no row ends,
+        there are as many `rows` as are asked for, all of them the same.
         """
         bounds = zip([start, *ends], ends, strict=False)
         stops = [stop for first, stop in bounds for _ in range(first, stop)]
         stops += [0] * ((ends[-1] if until is None else until) - ends[-1])
         if self.lengths is None:
-            return self._after([max(stop - 1 - t, -1) for t, stop in enumerate(stops, start)])[None]
+            after = [max(stop - 1 - t, -1) for t, stop in enumerate(stops, start)]
+            return self._after(after, rows)
         steps = numbers(tuple(range(start, start + len(stops))), self.kept.device)
         behind = numbers(tuple(stops), self.kept.device)
         after = torch.minimum(self.lengths[:, None], behind) - 1 - steps
@@ -121,6 +131,6 @@ class Decay:
         """What is left at each of `ends` of the memory at the end before: (row or 1, end)."""
         if self.lengths is None:
             gone = [end - before for before, end in zip([0, *ends], ends, strict=False)]
-            return self._after(gone)[None]
+            return self._after(gone)
         at = torch.minimum(numbers((0, *ends), self.kept.device), self.lengths[:, None])
         return raised(self.keep, Exponents.of(at.diff(dim=1)))

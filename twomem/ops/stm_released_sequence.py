@@ -14,7 +14,7 @@ from twomem.kernels.stm_arguments import RELEASED, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.decay import Decay, powers
 from twomem.ops.stm_released import Weights, answered
-from twomem.ops.unroll import Form, Heard, first_reads, heard, unless_ended, unroll
+from twomem.ops.unroll import Form, Heard, blended, first_reads, heard, unless_ended, unroll
 from twomem.ops.weights import composed
 
 
@@ -83,6 +83,11 @@ def arguments(
     else:
         first = _first_reads(heard, relations)
         first = None if first is None else kept[:, None] * first
+    cue = moved = transfer = None
+    if read:
+        cue = heard.right @ blended(w.blends[1], w.project.weight)[0].mT
+    if w.transfer is not None:
+        moved, transfer = blended(w.blends[2], w.transfer.bias, w.transfer.weight)
     return Arguments(
         row=heard.left,
         column=heard.left,
@@ -94,12 +99,12 @@ def arguments(
         gates=heard.gates,
         gate_weight=None if w.gates is None else w.gates.memory,
         right=heard.right if read else None,
-        cue=heard.right @ (w.blends[1] * w.project.weight).mT if read else None,
+        cue=cue,
         address=heard.address,
         first_reads=first,
         kept=decay.kept if read else None,
-        moved=None if w.transfer is None else w.blends[2] * w.transfer.bias,
-        transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,
+        moved=moved,
+        transfer=transfer,
         lengths=decay.lengths,
     )
 

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.core.steps import numbers
+from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.choice import choose
 from twomem.ops.weights import Affine, Blend, Gates, at_once, composed
@@ -149,8 +149,8 @@ def _read_by_kernels(
     distilled = None
     if steps:
         distilled = _distilled(weights.distil, relations, normal, decay, steps, precision)
-    fades = decay.weights(0, len(xs)).expand(xs.shape[1], -1).to(normal.dtype)
-    new = fold(normal, fades, precision)
+    fades = decay.weights(0, len(xs), rows=xs.shape[1])
+    new = fold(normal, fades.to(normal.dtype), precision)
     relations = decay.carry(0, len(xs))[..., None] * relations + new
     return distilled, last.mT if form.number == PAPER else last, relations
 
@@ -169,11 +169,34 @@ def _distilled(
 
     ends = [step + 1 for step in steps]
     # what comes after the last of them is not distilled
-    fades = decay.stretches(ends, until=normal.shape[1])
-    fades = fades.expand(normal.shape[0], -1).to(normal.dtype)
-    new = distil(normal, fades, by.weight, ends, precision)
+    fades = decay.stretches(ends, until=normal.shape[1], rows=len(normal))
+    new = distil(normal, fades.to(normal.dtype), by.weight, ends, precision)
     held = (relations.flatten(2) @ by.weight.mT).to(new.dtype)
     return mixed(new, decay.between(ends).to(new.dtype), held, by.bias.to(new.dtype))
+
+
+class _Blended(torch.autograd.Function):
+    """Products of several tensors with one number, all of them by one launch."""
+
+    @staticmethod
+    def forward(ctx: Any, blend: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(blend, *parts)
+        return tuple(torch._foreach_mul(parts, blend.reshape(())))  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        blend, *parts = ctx.saved_tensors
+        to_parts = torch._foreach_mul(grads, blend.reshape(()))  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
+        met = torch._foreach_mul(grads, parts)  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
+        to_blend = torch.cat([each.flatten() for each in met]).sum()
+        return to_blend.reshape(blend.shape), *to_parts
+
+
+def blended(blend: Blend, *parts: Tensor) -> tuple[Tensor, ...]:
+    """Each of `parts` times `blend`."""
+    if isinstance(blend, Tensor):
+        return _Blended.apply(blend, *parts)  # pyright: ignore[reportReturnType]
+    return parts if blend == 1 else tuple(blend * each for each in parts)
 
 
 def first_reads(
