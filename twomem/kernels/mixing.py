@@ -57,7 +57,7 @@ def mixed_backward(
     grad: Tensor, found: Tensor, carry: Tensor, held: Tensor, bias: Tensor, fades: bool
 ) -> Four:
     """The gradients of all arguments, that of `carry` if it `fades`."""
-    ends, batch, queries, distilled = grad.shape
+    ends, batch = grad.shape[:2]
     d_added = torch.empty_like(found)
     d_held, d_bias = torch.empty_like(found[0]), torch.empty_like(found[0])
     d_carry = found.new_empty(batch, _groups(grad), ends) if fades else None
@@ -86,7 +86,8 @@ def _row(whole: Tensor, summed: Tensor | None) -> Tensor:
 @mixed_backward.register_fake
 def _(grad: Tensor, found: Tensor, carry: Tensor, held: Tensor, bias: Tensor, fades: bool) -> Four:
     del grad, fades
-    return found.new_empty(found.shape), *map(torch.empty_like, (carry, held, bias))
+    d_added, d_carry, d_held, d_bias = map(torch.empty_like, (found, carry, held, bias))
+    return d_added, d_carry, d_held, d_bias
 
 
 def _saves(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -95,7 +95,7 @@ def stm_backward(
     arguments, (normal, _, *saved) = _arguments(given), results
     call = _call(arguments, form, width, queries, precision)
     streams, scale = call.backward(normal, Saved(*saved), d_normal, d_last)
-    found = Gradients(call, normal, Saved(*saved), streams, scale).all(_arguments(needed))
+    found = Gradients(call, normal, Saved(*saved), streams, scale).all(needed)
     return [
         d_normal.new_empty(0) if grad is None or x is None else grad.view(x.shape).to(x.dtype)
         for grad, x in zip(found, arguments, strict=True)

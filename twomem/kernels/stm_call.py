@@ -72,7 +72,7 @@ class Call:
     def forward(self, *, save: bool) -> tuple[Tensor, Tensor, Saved]:
         """Normal queries, keys and values of every step, the last item memory, and what is saved."""
         g, n, f = self.given, self.sizes, self.flags
-        b, t, q = n.batch, n.time, n.many
+        b, t = n.batch, n.time
         normal, last, saved = self.room(save=save)
         gates, rows, image = self.operands(fragments.gates, fragments.scores, fragments.transfer)
         arguments = [

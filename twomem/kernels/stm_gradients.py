@@ -1,5 +1,8 @@
 """Gradients of the weights and inputs of the recurrence, as products of what its reverse loop wrote."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -28,45 +31,43 @@ class Gradients:
         self.streams, self.scale = streams, scale
         self.read = self.given.address is not None
 
-    def all(self, needed: Arguments) -> Arguments:
-        """A gradient for each argument that is there and needs one."""
-        cue, of_sequences = self._sums(fades=self.read and bool(needed.kept))
-        right, address, transfer = self._of_matches()
-        found = self._as_written()._replace(
-            project=product(self.streams.scores.flatten(0, 2).mT, self.streams.seen.flatten(0, 2)),
-            right=right,
-            cue=cue,
-            address=address,
-            transfer=transfer,
-        )
-        pairs = zip(found, self.given, needed, strict=True)
-        found = [x if given is not None and need else None for x, given, need in pairs]
-        rescaled([x for x in found if x is not None], self.scale)
+    def all(self, needed: Sequence[bool]) -> list[Tensor | None]:
+        """A gradient for each argument that is there and needs one, in their order."""
+        wanted = {
+            name
+            for (name, x), need in zip(self.given._asdict().items(), needed, strict=True)
+            if need and x is not None
+        }
+        cue, of_sequences = self._sums(fades=self.read and "kept" in wanted)
+        found = {**self._as_written(), **self._of_matches(), "cue": cue}
+        there = {name: x for name, x in found.items() if x is not None and name in wanted}
+        rescaled(list(there.values()), self.scale)
         shared = {name: x for name, x in of_sequences.items() if x is not None}
         summed = batch_sums(list(shared.values()), self.scale)
-        return Arguments(*found)._replace(**dict(zip(shared, summed, strict=True)))
+        all_of_them = {**there, **dict(zip(shared, summed, strict=True))}
+        return [all_of_them.get(name) if name in wanted else None for name in Arguments._fields]
 
-    def _as_written(self) -> Arguments:
+    def _as_written(self) -> dict[str, Tensor | None]:
         """Those that the reverse loop wrote, or one product makes of it."""
         d, given, weight = self.streams, self.given, None
         if given.gate_weight is not None:
             weight = product(d.gate.flatten(0, 2).mT, d.heard.flatten(0, 2))
-        nothing = Arguments(*[None] * len(given))  # pyright: ignore[reportArgumentType]
-        return nothing._replace(
-            row=d.row,
-            column=d.column,
-            gates=d.gates,
-            gate_weight=weight,
-            first_reads=d.reads,
-            items=d.items if len(given.items) > 1 else None,
-            moved=d.moved if _own(given.moved) else None,
-        )
+        return {
+            "row": d.row,
+            "column": d.column,
+            "project": product(d.scores.flatten(0, 2).mT, d.seen.flatten(0, 2)),
+            "gates": d.gates,
+            "gate_weight": weight,
+            "first_reads": d.reads,
+            "items": d.items if len(given.items) > 1 else None,
+            "moved": d.moved if _own(given.moved) else None,
+        }
 
     def _sums(self, *, fades: bool) -> tuple[Tensor | None, dict[str, Tensor | None]]:
         """The gradient of what meets the reads, and for each sequence those that sequences share."""
         given, d, n, f = self.given, self.streams, self.call.sizes, self.call.flags
         released = self.call.form == RELEASED
-        cue = torch.empty_like(given.cue) if given.cue is not None else None
+        cue = None if given.cue is None else d.gain.new_empty(given.cue.shape)
         # where each row of the scores is normalised, a bias changes nothing
         bias = d.gain.new_empty(n.batch, 3 * n.many) if released else None
         kept = d.gain.new_empty(n.batch, n.time + 1) if fades and released else None
@@ -87,7 +88,7 @@ class Gradients:
             "kept": kept,
         }
 
-    def _of_matches(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def _of_matches(self) -> dict[str, Tensor | None]:
         """Those of cues, addresses and the transfer, for which the matches are made again."""
         d, given = self.streams, self.given
         right, address, transfer = d.right, d.address, None
@@ -96,16 +97,14 @@ class Gradients:
             matches = make_matches(self.normal, self.call.kind)  # batch time key query width
             if later:
                 values = self.normal.chunk(3, dim=2)[2]
-                right, address = _later(
-                    self.call.form, given, matches, values, self.saved, self.streams
-                )
+                right, address = _later(self.call.form, given, matches, values, self.saved, d)
             if given.transfer is not None:
                 image = d.image.flatten(0, 2).mT.to(self.call.kind)
                 transfer = product(image, matches.flatten(3).flatten(0, 2))
-        return right, address, transfer
+        return {"right": right, "address": address, "transfer": transfer}
 
 
-def _single(x: Tensor | None) -> Tensor | None:
+def _single(x: Any) -> Any:
     return x.float() if x is not None and x.is_floating_point() else x
 
 

@@ -13,8 +13,9 @@ from torch.nn.functional import layer_norm
 from twomem.kernels.stm_arguments import RELEASED, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.decay import Decay, powers
+from twomem.ops.prepared import blended, first_reads
 from twomem.ops.stm_released import Weights, answered
-from twomem.ops.unroll import Form, Heard, blended, first_reads, heard, unless_ended, unroll
+from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
 from twomem.ops.weights import composed
 
 
@@ -79,7 +80,7 @@ def arguments(
     read = heard.address is not None
     kept = decay.kept[:time]
     if relations.shape[0] == 1:
-        first = first_reads(heard, relations, kept, precision)
+        first = first_reads(heard.address, heard.right, relations, kept, precision)
     else:
         first = _first_reads(heard, relations)
         first = None if first is None else kept[:, None] * first

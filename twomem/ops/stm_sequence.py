@@ -16,8 +16,9 @@ from torch.nn.functional import layer_norm
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.decay import Decay
+from twomem.ops.prepared import blended, first_reads
 from twomem.ops.stm import Weights, answered
-from twomem.ops.unroll import Form, Heard, blended, first_reads, heard, unless_ended, unroll
+from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
 from twomem.ops.weights import Affine
 
 
@@ -91,7 +92,7 @@ def arguments(
         moved, transfer = blended(w.blends[2], _image(w.transfer, relations), w.transfer.weight)
     read, first = heard.address is not None, None
     if relations.shape[0] == 1:
-        first = first_reads(heard, relations.mT, None, precision)
+        first = first_reads(heard.address, heard.right, relations.mT, None, precision)
     else:
         first = _first_reads(heard, relations)
     if read:
