@@ -95,6 +95,9 @@ class Decay:
 
     def _after(self, steps: Sequence[int], rows: int = 1) -> Tensor:
         """What is left after so many steps; nothing of what is yet to come."""
+        if not any(steps):
+            ones = numbers((1.0,) * len(steps), self.keep.device, self.kept.dtype)
+            return ones.expand(rows, -1)
         return raised(self.keep, Exponents.known(tuple(steps), self.keep.device), rows)
 
     def carry(self, start: int, stop: int) -> Tensor:

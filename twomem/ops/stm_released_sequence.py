@@ -80,7 +80,9 @@ def arguments(
     read = heard.address is not None
     kept = decay.kept[:time]
     if relations.shape[0] == 1:
-        first = first_reads(heard.address, heard.right, relations, kept, precision)
+        # the first step finds the memory as it is
+        fades = kept if time > 1 else None
+        first = first_reads(heard.address, heard.right, relations, fades, precision)
     else:
         first = _first_reads(heard, relations)
         first = None if first is None else kept[:, None] * first

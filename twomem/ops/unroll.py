@@ -12,7 +12,7 @@ from twomem.core.steps import numbers
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.choice import choose
-from twomem.ops.weights import Affine, Blend, Gates, at_once, composed
+from twomem.ops.weights import Affine, Blend, Gates, at_once, composed, one_by_one
 
 
 class Heard(NamedTuple):
@@ -32,16 +32,19 @@ def heard(
     address: Affine | None,
     gates: Gates | None,
 ) -> Heard:
-    """What is heard, by one product for all of it: what a gate hears of `left` is a map of the input."""
-    maps = {"left": left, "right": right}
-    if address is not None:
-        maps["address"] = address
-    if gates is not None:
-        maps["gates"] = composed(left, Affine(gates.input, gates.bias))
-    found = dict(zip(maps, at_once(list(maps.values()), xs.transpose(0, 1)), strict=True))
-    at = found.get("address")
-    address_of = None if at is None else at.softmax(-1)
-    return Heard(found["left"], found["right"], address_of, found.get("gates"))
+    """What is heard; for a gradient by one product, as what a gate hears of `left` is a map of the input."""
+    rows, maps = xs.transpose(0, 1), [left, right, *([] if address is None else [address])]
+    of_gates = None if gates is None else Affine(gates.input, gates.bias)
+    heard_by_gates = None
+    if not torch.is_grad_enabled():
+        found = one_by_one(maps, rows)
+        heard_by_gates = None if of_gates is None else of_gates(found[0])
+    elif of_gates is None:
+        found = at_once(maps, rows)
+    else:
+        *found, heard_by_gates = at_once([*maps, composed(left, of_gates)], rows)
+    at = None if address is None else found[2].softmax(-1)
+    return Heard(found[0], found[1], at, heard_by_gates)
 
 
 class Form(NamedTuple):

@@ -54,6 +54,12 @@ def at_once(maps: Sequence[Affine], x: Float[Tensor, "*batch input"]) -> list[Te
     return [part.contiguous() for part in parts]
 
 
+def one_by_one(maps: Sequence[Affine], x: Float[Tensor, "*batch input"]) -> list[Tensor]:
+    """The same by a product for each map: where no gradient is asked, nothing else needs to be made."""
+    x = x.contiguous()
+    return [each(x) for each in maps]
+
+
 class Gates(NamedTuple):
     """What the input gate (first half) and the forget gate (second half) listen to."""
 
