@@ -25,4 +25,6 @@ def numbers(
     values: tuple[int | float, ...], device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Numbers on a device, sent there once: a captured graph finds them in place."""
-    return torch.tensor(values, device=device, dtype=dtype or torch.int64)
+    # what is made where nothing is learned may be kept for a gradient later
+    with torch.inference_mode(mode=False):
+        return torch.tensor(values, device=device, dtype=dtype or torch.int64)

@@ -63,10 +63,18 @@ def _expanded(x: Tensor) -> Tensor | None:
     if torch.compiler.is_compiling() or x.retains_grad:
         return None
     base = x._base  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    if base is None or base.requires_grad != x.requires_grad:
+    if base is None or not _made_of(x, base):
         return None
     row = (x.shape[1:], x.stride()[1:], x.storage_offset())
     return base if row == (base.shape, base.stride(), base.storage_offset()) else None
+
+
+def _made_of(x: Tensor, base: Tensor) -> bool:
+    """Whether nothing stands between both that a gradient could be asked of."""
+    if x.grad_fn is None or not base.requires_grad:
+        return x.requires_grad == base.requires_grad
+    before = x.grad_fn.next_functions[0][0]
+    return before is base.grad_fn if base.grad_fn else getattr(before, "variable", None) is base
 
 
 def times(x: Tensor, matrices: Float[Tensor, "one_or_batch inner outer"]) -> Tensor:
