@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twomem.ops import relations as rel
+from twomem.ops.decay import Decay, Exponents, powers, raised
 
 # tanh of these logarithms is a fraction: tanh(ln a) = (a^2 - 1) / (a^2 + 1)
 LN2, LN3 = log(2), log(3)
@@ -30,7 +31,7 @@ HELD = exactly([[100.0, 0.0], [0.0, 200.0]])[None]  # row and query axes are one
 
 
 def decay(keep, time, lengths=None):
-    return rel.Decay(torch.tensor(keep, dtype=torch.float64), lengths, time)
+    return Decay(torch.tensor(keep, dtype=torch.float64), lengths, time)
 
 
 def test_factors_match_every_query_with_every_key():
@@ -46,16 +47,38 @@ def test_factors_match_every_query_with_every_key():
 
 
 def test_a_power_is_a_product():
-    assert_exact(rel.powers(torch.tensor(-0.5), 3), torch.tensor([1, -0.5, 0.25, -0.125]))
-    assert_exact(rel.powers(torch.tensor([2.0]), 0), torch.tensor([1.0]))
+    assert_exact(powers(torch.tensor(-0.5), 3), torch.tensor([1, -0.5, 0.25, -0.125]))
+    assert_exact(powers(torch.tensor([2.0]), 0), torch.tensor([1.0]))
 
 
 def test_powers_of_zero_have_the_right_gradient():
     # d/db (7 + 5 b + 3 b^2 + 2 b^3) is 5 at b = 0, where dividing by b would give NaN
     base = torch.zeros((), dtype=torch.float64, requires_grad=True)
-    (exactly(7, 5, 3, 2) * rel.powers(base, 3)).sum().backward()
+    (exactly(7, 5, 3, 2) * powers(base, 3)).sum().backward()
     assert_exact(base.grad, torch.tensor(5.0, dtype=torch.float64))
-    torch.autograd.gradcheck(lambda b: rel.powers(b, 4), base)
+    torch.autograd.gradcheck(lambda b: powers(b, 4), base)
+    torch.autograd.gradgradcheck(lambda b: powers(b, 4), base + 0.5)
+
+
+@pytest.mark.parametrize("held", [0, 1, 2])
+def test_what_is_yet_to_come_has_no_power(held):
+    base = torch.tensor(3.0, requires_grad=True)
+    for steps in (Exponents.of(torch.tensor([2, -1])), Exponents.known((2, -1), base.device)):
+        found = raised(base * held, steps)
+        assert_exact(found, torch.tensor([9.0 * held**2, 0.0]))
+        assert_exact(torch.autograd.grad(found.sum(), base)[0], torch.tensor(6.0 * held**2))
+
+
+def test_what_is_left_at_an_end_counts_from_the_end_before():
+    assert_exact(decay(0.5, 5).between([1, 2, 5]), exactly([0.5, 0.5, 0.125]))
+    ended = decay(0.5, 5, torch.tensor([5, 1])).between([1, 2, 5])
+    assert_exact(ended, exactly([0.5, 0.5, 0.125], [0.5, 1.0, 1.0]))
+
+
+def test_nothing_is_left_behind_the_last_stretch():
+    assert_exact(decay(0.5, 4).stretches([2, 3], until=4), exactly([0.5, 1.0, 1.0, 0.0]))
+    ended = decay(0.5, 4, torch.tensor([4, 1])).stretches([2, 3], until=4)
+    assert_exact(ended, exactly([0.5, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]))
 
 
 def test_folding_adds_what_every_step_added():
@@ -168,5 +191,10 @@ def test_rows_of_an_expanded_memory_are_one():
     assert_exact(rel.shared(memory.expand(4, 2, 3)), memory, within=0)
     apart = memory.repeat(4, 1, 1)
     assert rel.shared(apart) is apart
+    learned = memory[0].clone().requires_grad_()
+    for rows in (learned.expand(4, 2, 3), learned[:1].expand(4, 1, 2, 3)[:, 0]):
+        assert_exact(rel.shared(rows)[0], rows[0], within=0)
+        total = rel.shared(rows).square().sum()
+        assert_exact(torch.autograd.grad(total, learned)[0].sum(), 2 * rows[0].sum())
     rows = torch.randn(4, 5, 2, dtype=torch.float64)
     assert_exact(rel.times(rows, memory), rel.times(rows, apart))

@@ -36,6 +36,11 @@ def detach(state: State) -> State:
     return tree_map(torch.Tensor.detach, state)
 
 
+def _given(x: Tensor) -> Tensor:
+    """A view of rows that are all the same, of which a gradient may be asked; else the tensor itself."""
+    return x.view_as(x) if x.requires_grad and not x.is_leaf and x.stride(0) == 0 else x
+
+
 class Memory(nn.Module, ABC, Generic[State]):
     """A recurrent memory: parameters, and a recurrence whose state the caller holds.
 
@@ -170,7 +175,7 @@ class Memory(nn.Module, ABC, Generic[State]):
         if state is None:
             return self.initial_state(batch)
         checks.state(self, state, self.initial_state(1), batch)
-        return state
+        return tree_map(_given, state)
 
     def checked(self, x: Tensor, state: State | None) -> State:
         """Checks what `step` was given; returns the state to go on from."""

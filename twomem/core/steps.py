@@ -21,6 +21,10 @@ def at_steps(x: Tensor, steps: Sequence[int]) -> Tensor:
 
 
 @lru_cache(maxsize=1024)
-def numbers(values: tuple[int, ...], device: torch.device) -> Tensor:
-    """Whole numbers on a device, sent there once: a captured graph finds them in place."""
-    return torch.tensor(values, device=device)
+def numbers(
+    values: tuple[int | float, ...], device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Numbers on a device, sent there once: a captured graph finds them in place."""
+    # what is made where nothing is learned may be kept for a gradient later
+    with torch.inference_mode(mode=False):
+        return torch.tensor(values, device=device, dtype=dtype or torch.int64)

@@ -12,16 +12,12 @@ import torch
 from torch import Tensor
 
 from twomem.kernels.fold_call import Steps
-from twomem.kernels.products import OPERANDS, product, range_of, rescaled
+from twomem.kernels.products import OPERANDS, product, range_of, rescaled, scaled
 from twomem.kernels.single_steps import SingleSteps, known
 
 
 def _kind(precision: str) -> torch.dtype:
     return OPERANDS.get(precision, torch.float32)
-
-
-def _scaled(grad: Tensor, scale: Tensor | None, kind: torch.dtype) -> Tensor:
-    return (grad if scale is None else grad * scale).to(kind)
 
 
 def _leading(normal: Tensor, ends: list[int]) -> int:
@@ -84,7 +80,7 @@ def distil_backward(
     # nothing is distilled of what comes after
     d_normal[:, ends[-1] :], d_fades[:, ends[-1] :] = 0, 0
     if lead:
-        back, early = _scaled(grad[:lead], scale, kind), torch.zeros_like(weight)
+        back, early = scaled(grad[:lead], scale, kind), torch.zeros_like(weight)
         written = [d_normal, d_fades, early]
         _early_back(steps, weight.to(kind), ends[:lead], back, scale, written)
         found += rescaled([early], scale)

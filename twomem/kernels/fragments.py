@@ -9,6 +9,7 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 def packed(weight: Tensor, order: Callable[..., Tensor], *sizes: int) -> Tensor:
@@ -37,6 +38,20 @@ def left(x: Tensor) -> Tensor:
 def right(x: Tensor) -> Tensor:
     """A right operand (columns, contraction): a tile of 8 x 16 after the other."""
     return x.unflatten(1, (-1, 2, 4, 2)).unflatten(0, (-1, 8)).permute(0, 2, 1, 4, 3, 5)
+
+
+def scores(project: Tensor) -> Tensor:
+    """Places of the projection (score, width) as left operand; rows are filled up to whole tiles."""
+    return left(_whole(project))
+
+
+def scores_back(project: Tensor) -> Tensor:
+    """The same as right operand, contracted over scores."""
+    return right(_whole(project).mT)
+
+
+def _whole(places: Tensor) -> Tensor:
+    return pad(places, [0, 0, 0, -places.shape[0] % 16], value=-1)
 
 
 def gates(weight: Tensor) -> Tensor:

@@ -1,10 +1,11 @@
 """Matrix products at the precision of a kernel's operands, with sums and results in float32."""
 
-from functools import reduce
-
 import torch
 from torch import Tensor
 
+from twomem.kernels.runtime import at_once, launch
+
+_THREADS = 256
 OPERANDS = {"half": torch.float16, "bf16": torch.bfloat16}
 """What operands are kept as; float32 where they are not named."""
 
@@ -20,22 +21,34 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def range_of(kind: torch.dtype, *gradients: Tensor) -> Tensor | None:
-    """The power of two that brings the largest gradient near 1, for operands of a narrow range.
+    """The power of two that brings the largest of two gradients near 1, for operands of a narrow range.
 
     None where the range is that of float32. The device is not waited for.
     """
     if kind != torch.float16:
         return None
-    sizes = [torch.linalg.vector_norm(each, float("inf")).float() for each in gradients]
-    # of zero the exponent is zero; float32 knows no larger power than the 126th
-    exponent = torch.frexp(reduce(torch.maximum, sizes)).exponent.clamp(min=-126)
-    return torch.exp2(-exponent.float())
+    given = [each.detach().float().contiguous() for each in gradients]
+    sizes = [each.numel() for each in given] + [0] * (2 - len(given))
+    many = 4 * at_once(given[0].device)
+    blocks = max(1, min(many, max(sizes) // (8 * _THREADS)))
+    parts, scale = given[0].new_empty(blocks), given[0].new_empty(())
+    defines = {"THREADS": _THREADS, "PRECISION": 2}
+    tensors = [*given, *[None] * (2 - len(given))]
+    launch("range", defines, blocks, _THREADS, [*tensors, parts, *sizes])
+    launch("power_of_two", defines, 1, _THREADS, [parts, scale, blocks])
+    return scale
+
+
+def scaled(gradient: Tensor, scale: Tensor | None, kind: torch.dtype) -> Tensor:
+    """A gradient as an operand, brought into its range."""
+    if scale is None:
+        return gradient.to(kind)
+    return torch.mul(gradient, scale, out=gradient.new_empty(gradient.shape, dtype=kind))
 
 
 def rescaled(found: list[Tensor], scale: Tensor | None) -> list[Tensor]:
-    """The gradients of what was brought into range by `scale`."""
-    if scale is None:
-        return found
-    by = scale.reciprocal()
-    # one launch for all of them
-    return list(torch._foreach_mul(found, by))  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
+    """The gradients, in place, of what was brought into range by `scale`."""
+    if scale is not None:
+        # one launch for all of them; by a power of two, dividing is as exact as multiplying
+        torch._foreach_div_(found, scale)  # pyright: ignore[reportPrivateImportUsage]
+    return found

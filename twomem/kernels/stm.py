@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from twomem.kernels.products import rescaled
 from twomem.kernels.stm_arguments import Arguments, Saved, Sizes, padded, unpadded
 from twomem.kernels.stm_call import Call
-from twomem.kernels.stm_gradients import gradients
+from twomem.kernels.stm_gradients import Gradients
 
 Results = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 _COUNT = len(Arguments._fields)
@@ -31,10 +30,6 @@ def recurrence(form: int, given: Arguments, precision: str) -> tuple[Tensor, Ten
 
 def _arguments(given: Sequence[Any]) -> Arguments:
     return Arguments(*given)
-
-
-def _single(x: Tensor | None) -> Tensor | None:
-    return x.float() if x is not None and x.is_floating_point() else x
 
 
 def _results(normal: Tensor, last: Tensor, saved: Saved) -> Results:
@@ -90,44 +85,57 @@ def stm_backward(
     results: list[Tensor],
     d_normal: Tensor,
     d_last: Tensor,
+    needed: list[bool],
     form: int,
     width: int,
     queries: int,
     precision: str,
 ) -> list[Tensor]:
-    """A gradient for each argument of the loop, an empty one where there is none."""
+    """A gradient for each argument of the loop that is needed, else an empty one."""
     arguments, (normal, _, *saved) = _arguments(given), results
     call = _call(arguments, form, width, queries, precision)
     streams, scale = call.backward(normal, Saved(*saved), d_normal, d_last)
-    exact = _arguments([_single(x) for x in given])
-    found = gradients(form, exact, normal, Saved(*saved), streams, call.kind)
-    there = {i: g for i, g in enumerate(found) if g is not None and arguments[i] is not None}
-    exact_ones = iter(rescaled(list(there.values()), scale))
+    found = Gradients(call, normal, Saved(*saved), streams, scale).all(needed)
     return [
-        next(exact_ones).to(x.dtype) if i in there and x is not None else d_normal.new_empty(0)
-        for i, x in enumerate(arguments)
+        d_normal.new_empty(0) if grad is None or x is None else grad.view(x.shape).to(x.dtype)
+        for grad, x in zip(found, arguments, strict=True)
     ]
 
 
 @stm_backward.register_fake
-def _(given: list[Tensor | None], results: Any, d_normal: Tensor, *_: Any) -> list[Tensor]:
-    del results
+def _(
+    given: list[Tensor | None],
+    results: Any,
+    d_normal: Tensor,
+    _: Any,
+    needed: list[bool],
+    *how: Any,
+) -> list[Tensor]:
+    del results, how
     return [
-        d_normal.new_empty(0) if x is None or not x.is_floating_point() else torch.empty_like(x)
-        for x in given
+        torch.empty_like(x) if need and x is not None else d_normal.new_empty(0)
+        for x, need in zip(given, needed, strict=True)
     ]
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Results) -> None:
     ctx.how = inputs[_COUNT:-1]
     ctx.save_for_backward(*inputs[:_COUNT], *output)
-    ctx.set_materialize_grads(True)
+    # the gradients of what is saved would be zeros, larger than all else
+    ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, d_normal: Tensor, d_last: Tensor, *unused: Any) -> tuple[Any, ...]:
+def _backward(
+    ctx: Any, d_normal: Tensor | None, d_last: Tensor | None, *unused: Any
+) -> tuple[Any, ...]:
     del unused
     given, results = list(ctx.saved_tensors[:_COUNT]), list(ctx.saved_tensors[_COUNT:])
-    found = stm_backward(given, results, d_normal, d_last, *ctx.how)
+    grads = [
+        torch.zeros_like(x) if grad is None else grad
+        for grad, x in zip((d_normal, d_last), results, strict=False)
+    ]
+    needed = list(ctx.needs_input_grad[:_COUNT])
+    found = stm_backward(given, results, *grads, needed, *ctx.how)
     return (*(g if g.numel() else None for g in found), *[None] * (len(ctx.how) + 1))
 
 

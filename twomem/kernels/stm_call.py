@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from twomem.kernels import fragments
+from twomem.kernels.packing import Ordered, packed
 from twomem.kernels.products import OPERANDS, range_of
 from twomem.kernels.runtime import Argument, at_once, launch, room
 from twomem.kernels.stm_arguments import RELEASED, Arguments, Saved, Sizes, Streams
@@ -34,13 +34,15 @@ class Call:
         )
         self.space = room(given.row.device)
 
-    def operand(
-        self, weight: Tensor | None, order: Callable[..., Tensor], *sizes: int
-    ) -> Tensor | None:
-        """Weights in an order of `fragments`, as the tensor cores read them."""
-        if weight is None:
-            return None
-        return fragments.packed(weight.detach().to(self.kind), order, *sizes)
+    def operands(self, *orders: Callable[..., Tensor]) -> list[Tensor | None]:
+        """Gate, score and transfer weights in orders of `fragments`, as the tensor cores read them."""
+        g, q = self.given, self.sizes.many
+        own = {"gates": (0, ()), "scores": (1, ()), "transfer": (2, (q,))}
+        wanted = []
+        for order in orders:
+            which, sizes = own[order.__name__.removesuffix("_back")]
+            wanted.append(Ordered(which, order, sizes))
+        return packed([g.gate_weight, g.project, g.transfer], wanted, self.kind)
 
     def made(self, *shape: int, wanted: bool = True, kind: torch.dtype = torch.float32) -> Tensor:
         """Room for a result; zeros where rows may end early, since nothing is written behind an end."""
@@ -70,16 +72,15 @@ class Call:
     def forward(self, *, save: bool) -> tuple[Tensor, Tensor, Saved]:
         """Normal queries, keys and values of every step, the last item memory, and what is saved."""
         g, n = self.given, self.sizes
-        b, t, q = n.batch, n.time, n.many
+        b, t = n.batch, n.time
         normal, last, saved = self.room(save=save)
-        rows = pad(g.project, [0, 0, 0, -g.project.shape[0] % 16])
+        gates, rows, image = self.operands(fragments.gates, fragments.scores, fragments.transfer)
         arguments = [
             *map(_plain, (g.row, g.column, g.right, g.cue, g.address, g.gates)),
             *map(_plain, (g.first_reads, g.kept, g.items, g.moved)),
-            self.operand(g.gate_weight, fragments.gates),
-            self.operand(rows, fragments.left),
+            *(gates, rows),
             *map(_plain, (g.project_bias, g.gain, g.bias)),
-            self.operand(g.transfer, fragments.transfer, q),
+            image,
             self.lengths,
             normal,
             last,
@@ -116,14 +117,13 @@ class Call:
             items=self.made(b, d, d),
             moved=self.made(b, *([d] if self.form == RELEASED else [d, d]), wanted=transfer),
         )
-        columns = pad(g.project, [0, 0, 0, -g.project.shape[0] % 16]).mT
+        weights = fragments.gates, fragments.gates_back, fragments.scores_back
+        *of_scores, of_image = self.operands(*weights, fragments.transfer_back)
         arguments = [
             *map(_plain, (g.row, g.column, g.right, g.cue, g.address, g.gates, g.kept)),
-            self.operand(g.gate_weight, fragments.gates),
-            self.operand(g.gate_weight, fragments.gates_back),
-            self.operand(columns, fragments.right),
+            *of_scores,
             _plain(g.gain),
-            self.operand(g.transfer, fragments.transfer_back, q),
+            of_image,
             self.lengths,
             normal,
             *saved,

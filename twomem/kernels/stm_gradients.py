@@ -1,78 +1,114 @@
 """Gradients of the weights and inputs of the recurrence, as products of what its reverse loop wrote."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from twomem.kernels.later import later
-from twomem.kernels.products import product
-from twomem.kernels.stm_arguments import PAPER, Arguments, Saved, Streams
+from twomem.kernels.products import product, rescaled
+from twomem.kernels.runtime import launch
+from twomem.kernels.stm_arguments import PAPER, RELEASED, Arguments, Saved, Streams
+from twomem.kernels.stm_call import Call
+from twomem.kernels.sums import batch_sums
 from twomem.kernels.transfer import transfer_gradient
 
 
-def gradients(
-    form: int, given: Arguments, normal: Tensor, saved: Saved, d: Streams, kind: torch.dtype
-) -> Arguments:
-    """A gradient for each argument, none where there is no argument or no gradient."""
-    d_scores = d.scores.flatten(0, 2)
-    read, transfers = given.address is not None, given.transfer is not None
-    transfer = gate_weight = None
-    right, address = d.right, d.address
-    if read and not right.numel():
-        right, address = _later(form, given, normal, saved, d, kind)
-    if transfers:
-        transfer = transfer_gradient(normal, d.image, kind)
-    if given.gate_weight is not None:
-        gate_weight = product(d.gate.flatten(0, 2).mT, d.heard.flatten(0, 2))
-    return Arguments(
-        row=d.row,
-        column=d.column,
-        project=product(d_scores.mT, d.seen.flatten(0, 2)),
-        project_bias=d_scores.float().sum(0),
-        gain=d.gain.sum(0),
-        bias=d.bias.sum(0),
-        items=_like(given.items, d.items),
-        gates=None if given.gates is None else d.gates,
-        gate_weight=gate_weight,
-        right=right if read else None,
-        cue=_cue(form, given, saved, d) if read else None,
-        address=address if read else None,
-        first_reads=d.reads if read else None,
-        kept=_kept(form, given, saved, d) if read else None,
-        moved=_like(given.moved, d.moved) if transfers else None,
-        transfer=transfer,
-        lengths=None,
-    )
+class Gradients:
+    """What the reverse loop wrote, and what it was told: from both follow all gradients."""
+
+    def __init__(
+        self,
+        call: Call,
+        normal: Tensor,
+        saved: Saved,
+        streams: Streams,
+        scale: Tensor | None,
+    ) -> None:
+        """Takes what the reverse loop wrote too large by `scale`."""
+        self.given = Arguments(*[_single(x) for x in call.given])
+        self.call, self.normal, self.saved = call, normal, saved
+        self.streams, self.scale = streams, scale
+        self.read = self.given.address is not None
+
+    def all(self, needed: Sequence[bool]) -> list[Tensor | None]:
+        """A gradient for each argument that is there and needs one, in their order."""
+        wanted = {
+            name
+            for (name, x), need in zip(self.given._asdict().items(), needed, strict=True)
+            if need and x is not None
+        }
+        cue, of_sequences = self._sums(fades=self.read and "kept" in wanted)
+        found = {**self._as_written(), **self._of_matches(), "cue": cue}
+        there = {name: x for name, x in found.items() if x is not None and name in wanted}
+        rescaled(list(there.values()), self.scale)
+        shared = {name: x for name, x in of_sequences.items() if x is not None}
+        summed = batch_sums(list(shared.values()), self.scale)
+        all_of_them = {**there, **dict(zip(shared, summed, strict=True))}
+        return [all_of_them.get(name) if name in wanted else None for name in Arguments._fields]
+
+    def _as_written(self) -> dict[str, Tensor | None]:
+        """Those that the reverse loop wrote, or one product makes of it."""
+        d, given, weight = self.streams, self.given, None
+        if given.gate_weight is not None:
+            weight = product(d.gate.flatten(0, 2).mT, d.heard.flatten(0, 2))
+        return {
+            "row": d.row,
+            "column": d.column,
+            "project": product(d.scores.flatten(0, 2).mT, d.seen.flatten(0, 2)),
+            "gates": d.gates,
+            "gate_weight": weight,
+            "first_reads": d.reads,
+            "items": d.items if len(given.items) > 1 else None,
+            "moved": d.moved if _own(given.moved) else None,
+        }
+
+    def _sums(self, *, fades: bool) -> tuple[Tensor | None, dict[str, Tensor | None]]:
+        """The gradient of what meets the reads, and for each sequence those that sequences share."""
+        given, d, n, f = self.given, self.streams, self.call.sizes, self.call.flags
+        released = self.call.form == RELEASED
+        cue = None if given.cue is None else d.gain.new_empty(given.cue.shape)
+        # where each row of the scores is normalised, a bias changes nothing
+        bias = d.gain.new_empty(n.batch, 3 * n.many) if released else None
+        kept = d.gain.new_empty(n.batch, n.time + 1) if fades and released else None
+        meets = self.saved.reads
+        if self.read and not released:
+            meets = meets @ given.project.mT
+        if released or self.read:
+            of_sources = {name: f[name] for name in ("D", "N", "STEPS", "READ", "PRECISION")}
+            switches = {"RELEASED": int(released), "KEPT": int(kept is not None), "THREADS": 512}
+            tensors = [d.scores, meets, self.saved.met, d.met, bias, cue, kept]
+            launch("row_sums", {**of_sources, **switches}, n.batch, 512, [*tensors, n.time])
+        return cue, {
+            "gain": d.gain,
+            "bias": d.bias,
+            "items": d.items if len(given.items) == 1 else None,
+            "moved": None if given.moved is None or _own(given.moved) else d.moved,
+            "project_bias": bias,
+            "kept": kept,
+        }
+
+    def _of_matches(self) -> dict[str, Tensor | None]:
+        """Those of cues, addresses and the transfer, for which kernels make the matches again."""
+        d, given = self.streams, self.given
+        right, address, transfer = d.right, d.address, None
+        if self.read and not right.numel():
+            right, address = _later(
+                self.call.form, given, self.normal, self.saved, d, self.call.kind
+            )
+        if given.transfer is not None:
+            transfer = transfer_gradient(self.normal, d.image, self.call.kind)
+        return {"right": right, "address": address, "transfer": transfer}
 
 
-def _like(given: Tensor | None, grad: Tensor) -> Tensor:
-    """Sums over the batch what all rows share."""
-    assert given is not None
-    if given.ndim < grad.ndim:
-        return grad.sum(0)
-    return grad.sum(0, keepdim=True) if given.shape[0] == 1 else grad
+def _single(x: Any) -> Any:
+    return x.float() if x is not None and x.is_floating_point() else x
 
 
-def _cue(form: int, given: Arguments, saved: Saved, d: Streams) -> Tensor:
-    """Of what is multiplied with a read: the released form meets the scores, the paper's the rows."""
-    scores = d.scores.float()
-    if form == PAPER:
-        images = saved.reads @ given.project.mT
-        return (scores @ images[..., None])[..., 0]
-    return (saved.reads[:, :, None] @ scores)[:, :, 0]
-
-
-def _kept(form: int, given: Arguments, saved: Saved, d: Streams) -> Tensor:
-    """Of the powers of what is kept, by how far apart two steps are; the paper's are fixed."""
-    assert given.kept is not None
-    kept = torch.zeros_like(given.kept)
-    if form == PAPER:
-        return kept
-    time = given.row.shape[1]
-    steps = torch.arange(time, device=kept.device)
-    after = steps - steps[:, None] - 1
-    by_pair = (saved.met * d.met).sum((0, 3))[:, :time]
-    by_pair = torch.where(after >= 0, by_pair, 0)
-    return kept.index_add_(0, after.clamp(min=0).flatten(), by_pair.flatten())
+def _own(moved: Tensor | None) -> bool:
+    """Whether each sequence has its own; the released form has a vector for all."""
+    return moved is not None and moved.ndim > 1 and len(moved) > 1
 
 
 def _later(

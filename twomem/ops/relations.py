@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from twomem.core.steps import numbers
+from twomem.ops.decay import Decay
 from twomem.ops.weights import Blend
 
 CHUNK = 48
@@ -52,64 +52,34 @@ def factors(normal: Float[Tensor, "*batch three_query width"], gain: Blend = 1.0
 
 def shared(x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "one_or_batch *rest"]:
     """A single row if all rows are the same memory, as an expanded initial state is."""
-    return x[:1] if x.stride(0) == 0 else x
+    if x.stride(0) != 0:
+        return x
+    base = _expanded(x)
+    return x[:1] if base is None else base[None]
+
+
+def _expanded(x: Tensor) -> Tensor | None:
+    """What `x` repeats for each row: its gradient need not pass through one of all rows, mostly zeros."""
+    if torch.compiler.is_compiling() or x.retains_grad:
+        return None
+    base = x._base  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    if base is None or not _made_of(x, base):
+        return None
+    row = (x.shape[1:], x.stride()[1:], x.storage_offset())
+    return base if row == (base.shape, base.stride(), base.storage_offset()) else None
+
+
+def _made_of(x: Tensor, base: Tensor) -> bool:
+    """Whether nothing stands between both that a gradient could be asked of."""
+    if x.grad_fn is None or not base.requires_grad:
+        return x.requires_grad == base.requires_grad
+    before = x.grad_fn.next_functions[0][0]
+    return before is base.grad_fn if base.grad_fn else getattr(before, "variable", None) is base
 
 
 def times(x: Tensor, matrices: Float[Tensor, "one_or_batch inner outer"]) -> Tensor:
     """Multiplies the rows of each `x` (batch, rows, inner) by its matrix, or by the shared one."""
     return x @ (matrices[0] if matrices.shape[0] == 1 else matrices)
-
-
-def powers(base: Tensor, highest: int) -> Float[Tensor, " power"]:
-    """`base` to the powers 0 to `highest`, with the right gradient at zero."""
-    return base.reshape(1) ** torch.arange(highest + 1, device=base.device)
-
-
-class Decay:
-    """How much of what a step added is left after later ones, and how many later ones there were.
-
-    The memory becomes `keep` times itself plus what is new; rows that have ended keep theirs.
-    """
-
-    def __init__(self, keep: Tensor, lengths: Tensor | None, time: int) -> None:
-        """Prepares for a sequence of `time` steps."""
-        self.lengths = lengths
-        self.kept = powers(keep, time)
-
-    def carry(self, start: int, stop: int) -> Tensor:
-        """What is left after the steps from `start` of a memory held before, for each row."""
-        if self.lengths is None:
-            return self.kept[stop - start].view(1, 1, 1)
-        return self.kept[(self.lengths - start).clamp(0, stop - start)][:, None, None]
-
-    def weights(self, start: int, stop: int) -> Tensor:
-        """What is left before `stop` of what each step from `start` added: (row or 1, step)."""
-        return self.stretches([stop], start)
-
-    def stretches(self, ends: Sequence[int], start: int = 0) -> Tensor:
-        """What is left, behind each stretch of steps, of what each of its steps added."""
-        bounds = zip([start, *ends], ends, strict=False)
-        stops = [stop for first, stop in bounds for _ in range(first, stop)]
-        if self.lengths is None:
-            left = [stop - 1 - step for step, stop in enumerate(stops, start)]
-            return self.kept.index_select(0, numbers(tuple(left), self.kept.device))[None]
-        steps = torch.arange(start, start + len(stops), device=self.kept.device)
-        behind = numbers(tuple(stops), self.kept.device)
-        after = torch.minimum(self.lengths[:, None], behind) - 1 - steps
-        return torch.where(after >= 0, self.kept[after.clamp(min=0)], 0)
-
-    def between(self, ends: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """What is left at each of `ends` of the first memory, and of what came before each of them.
-
-        Shapes (row or 1, end) and (row or 1, later end, earlier end).
-        """
-        at = numbers(tuple(ends), self.kept.device)[None]
-        if self.lengths is not None:
-            at = torch.minimum(at, self.lengths[:, None])
-        gone = at[:, :, None] - at[:, None]
-        # an earlier end may be as late as a later one, where a row has ended
-        order = torch.ones_like(gone[0], dtype=torch.bool).tril()
-        return self.kept[at], torch.where(order, self.kept[gone.clamp(min=0)], 0)
 
 
 def fold(

@@ -12,17 +12,17 @@ from torch.nn.functional import layer_norm
 
 from twomem.kernels.stm_arguments import RELEASED, Arguments
 from twomem.ops import relations as rel
-from twomem.ops.stm_released import Weights, answered, chain
-from twomem.ops.unroll import Form, Heard, unless_ended, unroll
+from twomem.ops.decay import Decay, powers
+from twomem.ops.prepared import blended, first_reads
+from twomem.ops.stm_released import Weights, answered
+from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
+from twomem.ops.weights import composed
 
 
 def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
     """Computes what does not depend on the memories, for all steps at once."""
-    rows = xs.transpose(0, 1)
-    left = chain(w.left, rows)
-    gates = None if w.gates is None else left @ w.gates.input.mT + w.gates.bias
-    address = None if not w.address else chain(w.address, rows).softmax(-1)
-    return Heard(left, chain(w.right, rows), address, gates)
+    address = composed(*w.address) if w.address else None
+    return heard(xs, composed(*w.left), composed(*w.right), address, w.gates)
 
 
 def loop(
@@ -31,7 +31,7 @@ def loop(
     """Runs the recurrence: what each step adds to the relational memory, and the item memory."""
     added, precise = [], items.dtype
     time = heard.left.shape[1]
-    kept = rel.powers(w.blends[0] * relations.new_ones(()), time)[:, None]
+    kept = powers(w.blends[0] * relations.new_ones(()), time)[:, None]
     reads = _first_reads(heard, relations)
     if reads is not None:
         reads = kept[:time] * reads
@@ -73,13 +73,24 @@ def _write(w: Weights, heard: Heard, t: int, items: Tensor) -> Tensor:
 
 
 def arguments(
-    w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
+    w: Weights, heard: Heard, items: Tensor, relations: Tensor, decay: Decay, precision: str
 ) -> Arguments:
     """The same loop as its kernels take it."""
     time = heard.left.shape[1]
     read = heard.address is not None
-    kept = rel.powers(w.blends[0] * relations.new_ones(()), time)
-    first = _first_reads(heard, relations)
+    kept = decay.kept[:time]
+    if relations.shape[0] == 1:
+        # the first step finds the memory as it is
+        fades = kept if time > 1 else None
+        first = first_reads(heard.address, heard.right, relations, fades, precision)
+    else:
+        first = _first_reads(heard, relations)
+        first = None if first is None else kept[:, None] * first
+    cue = moved = transfer = None
+    if read:
+        cue = heard.right @ blended(w.blends[1], w.project.weight)[0].mT
+    if w.transfer is not None:
+        moved, transfer = blended(w.blends[2], w.transfer.bias, w.transfer.weight)
     return Arguments(
         row=heard.left,
         column=heard.left,
@@ -91,13 +102,13 @@ def arguments(
         gates=heard.gates,
         gate_weight=None if w.gates is None else w.gates.memory,
         right=heard.right if read else None,
-        cue=heard.right @ (w.blends[1] * w.project.weight).mT if read else None,
+        cue=cue,
         address=heard.address,
-        first_reads=None if first is None else kept[:time, None] * first,
-        kept=kept if read else None,
-        moved=None if w.transfer is None else w.blends[2] * w.transfer.bias,
-        transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,
-        lengths=lengths,
+        first_reads=first,
+        kept=decay.kept if read else None,
+        moved=moved,
+        transfer=transfer,
+        lengths=decay.lengths,
     )
 
 

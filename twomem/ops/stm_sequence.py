@@ -15,17 +15,16 @@ from torch.nn.functional import layer_norm
 
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
+from twomem.ops.decay import Decay
+from twomem.ops.prepared import blended, first_reads
 from twomem.ops.stm import Weights, answered
-from twomem.ops.unroll import Form, Heard, unless_ended, unroll
+from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
+from twomem.ops.weights import Affine
 
 
 def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
     """Computes what does not depend on the memories, for all steps at once."""
-    rows = xs.transpose(0, 1)
-    left = w.left(rows)
-    gates = None if w.gates is None else left @ w.gates.input.mT + w.gates.bias
-    address = None if w.address is None else w.address(rows).softmax(-1)
-    return Heard(left, w.right(rows), address, gates)
+    return heard(xs, w.left, w.right, w.address, w.gates)
 
 
 def loop(
@@ -57,10 +56,13 @@ def loop(
 
 def _moved(w: Weights, relations: Tensor) -> Tensor | None:
     """What the transfer adds of the memory as it is before the first step; none if it is off."""
-    if w.transfer is None:
-        return None
-    image = (relations.flatten(1, 2).mT @ w.transfer.weight.mT).to(relations.dtype)
-    return w.blends[2] * (image + w.transfer.bias)
+    return None if w.transfer is None else w.blends[2] * _image(w.transfer, relations)
+
+
+def _image(transfer: Affine, relations: Tensor) -> Tensor:
+    """What the transfer makes of a memory, transposed."""
+    image = (relations.flatten(1, 2).mT @ transfer.weight.mT).to(relations.dtype)
+    return image + transfer.bias
 
 
 def _first_reads(heard: Heard, relations: Tensor) -> Tensor | None:
@@ -81,13 +83,20 @@ def _write(w: Weights, heard: Heard, t: int, turned: Tensor) -> Tensor:
 
 
 def arguments(
-    w: Weights, heard: Heard, items: Tensor, relations: Tensor, lengths: Tensor | None
+    w: Weights, heard: Heard, items: Tensor, relations: Tensor, decay: Decay, precision: str
 ) -> Arguments:
     """The same loop as its kernels take it; alpha 1 is in the gain of the values."""
-    values = w.project.shape[0] // 3
-    gain = torch.cat([w.norm_gain[:-values], w.blends[0] * w.norm_gain[-values:]])
-    bias = torch.cat([w.norm_bias[:-values], w.blends[0] * w.norm_bias[-values:]])
-    read = heard.address is not None
+    gain, bias = _with_values_blended(w)
+    cue = moved = transfer = None
+    if w.transfer is not None:
+        moved, transfer = blended(w.blends[2], _image(w.transfer, relations), w.transfer.weight)
+    read, first = heard.address is not None, None
+    if relations.shape[0] == 1:
+        first = first_reads(heard.address, heard.right, relations.mT, None, precision)
+    else:
+        first = _first_reads(heard, relations)
+    if read:
+        (cue,) = blended(w.blends[1], heard.right)
     return Arguments(
         row=heard.right,
         column=heard.left,
@@ -99,14 +108,22 @@ def arguments(
         gates=heard.gates,
         gate_weight=None if w.gates is None else w.gates.memory,
         right=heard.right if read else None,
-        cue=w.blends[1] * heard.right if read else None,
+        cue=cue,
         address=heard.address,
-        first_reads=_first_reads(heard, relations),
-        kept=heard.left.new_ones(heard.left.shape[1] + 1) if read else None,
-        moved=_moved(w, relations),
-        transfer=None if w.transfer is None else w.blends[2] * w.transfer.weight,
-        lengths=lengths,
+        first_reads=first,
+        kept=decay.kept if read else None,
+        moved=moved,
+        transfer=transfer,
+        lengths=decay.lengths,
     )
+
+
+def _with_values_blended(w: Weights) -> list[Tensor]:
+    """Gain and bias of queries, keys and values, those of values times alpha 1."""
+    values = w.project.shape[0] // 3
+    parts = [x.split([2 * values, values]) for x in (w.norm_gain, w.norm_bias)]
+    blends = blended(w.blends[0], *(of_values for _, of_values in parts))
+    return [torch.cat([first, last]) for (first, _), last in zip(parts, blends, strict=True)]
 
 
 FORM = Form(hear, loop, answered, lambda _w: 1.0, PAPER, arguments)

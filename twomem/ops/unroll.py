@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
 
+from twomem.core.steps import numbers
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.choice import choose
-from twomem.ops.weights import Affine, Blend
+from twomem.ops.weights import Affine, Blend, Gates, at_once, composed, one_by_one
 
 
 class Heard(NamedTuple):
@@ -23,6 +23,28 @@ class Heard(NamedTuple):
     address: Float[Tensor, "batch time query"] | None
     """Where a step reads the relational memory; none if nothing is read back."""
     gates: Float[Tensor, "batch time two_width"] | None
+
+
+def heard(
+    xs: Float[Tensor, "time batch input"],
+    left: Affine,
+    right: Affine,
+    address: Affine | None,
+    gates: Gates | None,
+) -> Heard:
+    """What is heard; for a gradient by one product, as what a gate hears of `left` is a map of the input."""
+    rows, maps = xs.transpose(0, 1), [left, right, *([] if address is None else [address])]
+    of_gates = None if gates is None else Affine(gates.input, gates.bias)
+    heard_by_gates = None
+    if not torch.is_grad_enabled():
+        found = one_by_one(maps, rows)
+        heard_by_gates = None if of_gates is None else of_gates(found[0])
+    elif of_gates is None:
+        found = at_once(maps, rows)
+    else:
+        *found, heard_by_gates = at_once([*maps, composed(left, of_gates)], rows)
+    at = None if address is None else found[2].softmax(-1)
+    return Heard(found[0], found[1], at, heard_by_gates)
 
 
 class Form(NamedTuple):
@@ -68,7 +90,9 @@ def unroll(
         distilled, items, relations = read(form, weights, part, items, relations, inside, left)
         found += [] if distilled is None else [distilled]
     if found:
-        return _answers(form, weights, torch.cat(found)), items, relations
+        # what is read at once need not be copied
+        distilled = found[0] if len(found) == 1 else torch.cat(found)
+        return _answers(form, weights, distilled), items, relations
     # without an asked step the answer of the last memory still gives the width
     distilled = weights.distil(relations.flatten(2))[None]
     return _answers(form, weights, distilled)[:0], items, relations
@@ -101,7 +125,10 @@ def _prepared(
     form: Form, weights: Any, xs: Tensor, relations: Tensor, lengths: Tensor | None
 ) -> tuple[Tensor, rel.Decay, Heard]:
     """The first relational memory, held once if rows share it, how it fades, and what was heard."""
-    decay = rel.Decay(form.keep(weights) * relations.new_ones(()), lengths, len(xs))
+    keep = form.keep(weights)
+    if not isinstance(keep, Tensor):
+        keep = numbers((keep,), relations.device, relations.dtype)
+    decay = rel.Decay(keep, lengths, len(xs))
     return rel.shared(relations), decay, form.hear(weights, xs)
 
 
@@ -121,10 +148,10 @@ def _read_by_kernels(
     from twomem.kernels.stm import recurrence
 
     relations, decay, heard = _prepared(form, weights, xs, relations, lengths)
-    given = form.arguments(weights, heard, rel.shared(items), relations, lengths)
+    given = form.arguments(weights, heard, rel.shared(items), relations, decay, precision)
     normal, last = recurrence(form.number, given, precision)
     last = last.mT if form.number == PAPER else last
-    fades = decay.weights(0, len(xs)).expand(xs.shape[1], -1).to(normal.dtype)
+    fades = decay.weights(0, len(xs), rows=xs.shape[1]).to(normal.dtype)
     given = (normal, fades, relations, decay.carry(0, len(xs)).flatten())
     if list(steps) == [len(xs) - 1]:
         # the memory that is answered is the one that is kept
@@ -146,16 +173,14 @@ def _distilled(
 ) -> Float[Tensor, "step batch query distilled"]:
     """What is distilled after each of `steps`: of the first memory, and of each stretch of steps since."""
     from twomem.kernels.folding import distil
+    from twomem.kernels.mixing import mixed
 
     ends = [step + 1 for step in steps]
     # what comes after the last of them is not distilled
-    fades = pad(decay.stretches(ends), [0, normal.shape[1] - ends[-1]])
-    fades = fades.expand(normal.shape[0], -1).to(normal.dtype)
-    new = distil(normal, fades, by.weight, ends, precision)
-    of_first, of_new = decay.between(ends)
-    first = of_first.mT[:, :, None, None] * (relations.flatten(2) @ by.weight.mT)
-    summed = (of_new @ new.transpose(0, 1).flatten(2)).unflatten(2, new.shape[2:])
-    return first + summed.transpose(0, 1) + by.bias
+    fades = decay.stretches(ends, until=normal.shape[1], rows=len(normal))
+    new = distil(normal, fades.to(normal.dtype), by.weight, ends, precision)
+    held = (relations.flatten(2) @ by.weight.mT).to(new.dtype)
+    return mixed(new, decay.between(ends).to(new.dtype), held, by.bias.to(new.dtype))
 
 
 def by_steps(

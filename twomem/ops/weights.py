@@ -1,10 +1,14 @@
 """The parts that the parameters of both STMs are made of."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import linear
+
+from twomem.core.steps import numbers
 
 Precision = Literal["fp32", "tf32", "half", "bf16"]
 """What tensor cores multiply: fp32 is as exact as float32, the others have 11, 11 and 8 bits."""
@@ -27,6 +31,33 @@ class Affine(NamedTuple):
     def __call__(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
         """Maps the last axis."""
         return linear(x, self.weight, self.bias)
+
+
+def composed(*maps: Affine) -> Affine:
+    """One linear map after the other, as one."""
+    first, *more = maps
+    for each in more:
+        first = Affine(each.weight @ first.weight, each(first.bias))
+    return first
+
+
+def at_once(maps: Sequence[Affine], x: Float[Tensor, "*batch input"]) -> list[Tensor]:
+    """What each of several maps makes of the same inputs, by one product.
+
+    Biases are weights of an input that is 1, so that their gradients come with those of the weights.
+    """
+    one = numbers((1.0,), x.device, x.dtype).expand(*x.shape[:-1], 1)
+    weights = torch.cat([each.weight for each in maps])
+    biases = torch.cat([each.bias for each in maps])
+    found = torch.cat([x, one], -1) @ torch.cat([weights, biases[:, None]], 1).mT
+    parts = found.split([len(each.bias) for each in maps], -1)
+    return [part.contiguous() for part in parts]
+
+
+def one_by_one(maps: Sequence[Affine], x: Float[Tensor, "*batch input"]) -> list[Tensor]:
+    """The same by a product for each map: where no gradient is asked, nothing else needs to be made."""
+    x = x.contiguous()
+    return [each(x) for each in maps]
 
 
 class Gates(NamedTuple):
