@@ -1,10 +1,13 @@
 """Steps of a sequence on a device, which is told nothing from the host where it need not be."""
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+Made = TypeVar("Made")
 
 
 def at_steps(x: Tensor, steps: Sequence[int]) -> Tensor:
@@ -20,11 +23,27 @@ def at_steps(x: Tensor, steps: Sequence[int]) -> Tensor:
     return torch.stack([x[step] for step in steps])
 
 
-@lru_cache(maxsize=1024)
+def kept(function: Callable[..., Made]) -> Callable[..., Made]:
+    """Calls a function of numbers once for each of them; each time while a compiler traces it.
+
+    A trace has tensors of its own, which must not be met outside of it.
+    """
+    cached = lru_cache(maxsize=1024)(function)
+
+    @wraps(function)
+    def either(*given: Any) -> Made:
+        return function(*given) if torch.compiler.is_compiling() else cached(*given)
+
+    return either
+
+
+@kept
 def numbers(
     values: tuple[int | float, ...], device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Numbers on a device, sent there once: a captured graph finds them in place."""
+    if torch.compiler.is_compiling():
+        return torch.tensor(values, device=device, dtype=dtype or torch.int64)
     # what is made where nothing is learned may be kept for a gradient later
     with torch.inference_mode(mode=False):
         return torch.tensor(values, device=device, dtype=dtype or torch.int64)

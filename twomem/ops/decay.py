@@ -1,14 +1,13 @@
 """How a relational memory fades: by powers of what it keeps at each step."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from twomem.core.steps import numbers
+from twomem.core.steps import kept, numbers
 
 
 class Exponents(NamedTuple):
@@ -29,7 +28,7 @@ class Exponents(NamedTuple):
         return cls(up, inside, (steps - 1).clamp(min=0), up)
 
     @staticmethod
-    @lru_cache(maxsize=1024)
+    @kept
     def known(steps: tuple[int, ...], device: torch.device) -> "Exponents":
         """Of numbers that the host knows, sent to the device once."""
 
