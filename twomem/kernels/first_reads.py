@@ -1,5 +1,6 @@
 """What every step reads of a first memory that all sequences share, by one product."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,14 @@ Two = tuple[Tensor, Tensor]
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
+def _launch(name: str, kind: torch.dtype, tensors: Sequence[Any]) -> None:
+    """Runs a kernel whose warps have a step each; addresses and cues are the first of its tensors."""
+    (batch, time, queries), width = tensors[0].shape, tensors[1].shape[2]
+    defines = {"QUERIES": queries, "THREADS": _THREADS, "PRECISION": NUMBERS[kind]}
+    blocks = -(-batch * time // (_THREADS // 32))
+    launch(name, defines, blocks, _THREADS, [*tensors, batch * time, time, width])
+
+
 @torch.library.custom_op("twomem::first_reads", mutates_args=())
 def first_reads(address: Tensor, cue: Tensor, matrix: Tensor, kept: Tensor, precision: str) -> Two:
     """What is read (batch, time, outer), and as operands what was spread for it.
@@ -27,10 +36,10 @@ def first_reads(address: Tensor, cue: Tensor, matrix: Tensor, kept: Tensor, prec
         precision: Of the operands.
     """
     kind = OPERANDS.get(precision, torch.float32)
-    left = address * kept[:, None] if kept.numel() else address
-    spread = address.new_empty(*address.shape, cue.shape[2], dtype=kind)
-    torch.mul(left[..., None], cue[:, :, None], out=spread)
-    spread = spread.flatten(2)
+    batch, time, queries = address.shape
+    spread = address.new_empty(batch, time, queries * cue.shape[2], dtype=kind)
+    address, cue = address.contiguous(), cue.contiguous()
+    _launch("spread", kind, [address, cue, kept, spread])
     found = product(spread.flatten(0, 1), matrix.flatten(0, 1).to(kind))
     return found.view(*cue.shape[:2], -1), spread
 
@@ -48,17 +57,14 @@ def first_reads_backward(
     grad: Tensor, spread: Tensor, address: Tensor, cue: Tensor, matrix: Tensor, kept: Tensor
 ) -> Four:
     """The gradients of all four arguments."""
-    kind, (batch, time, queries) = spread.dtype, address.shape
+    kind, (batch, time, _) = spread.dtype, address.shape
     scale = range_of(kind, grad)
     back = scaled(grad, scale, kind).flatten(0, 1)
     d_spread = back @ matrix.flatten(0, 1).to(kind).mT
+    address, cue = address.contiguous(), cue.contiguous()
     d_address, d_cue = torch.empty_like(address), torch.empty_like(cue)
     d_kept = kept.new_empty(batch, time) if kept.numel() else None
-    defines = {"QUERIES": queries, "THREADS": _THREADS, "PRECISION": NUMBERS[kind]}
-    given = [d_spread, address, cue, kept, d_address, d_cue, d_kept]
-    sizes = (batch * time, time, cue.shape[2])
-    blocks = -(-batch * time // (_THREADS // 32))
-    launch("spread_back", defines, blocks, _THREADS, [*given, *sizes])
+    _launch("spread_back", kind, [address, cue, kept, d_spread, d_address, d_cue, d_kept])
     d_matrix = product(spread.flatten(0, 1).mT, back).view(matrix.shape)
     rescaled([d_address, d_cue, d_matrix], scale)
     (of_kept,) = batch_sums([d_kept], scale)

@@ -20,6 +20,10 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return a.float() @ b.float()
 
 
+_MOST = 8
+"""Tensors that one launch rescales."""
+
+
 def range_of(kind: torch.dtype, *gradients: Tensor) -> Tensor | None:
     """The power of two that brings the largest of two gradients near 1, for operands of a narrow range.
 
@@ -47,8 +51,13 @@ def scaled(gradient: Tensor, scale: Tensor | None, kind: torch.dtype) -> Tensor:
 
 
 def rescaled(found: list[Tensor], scale: Tensor | None) -> list[Tensor]:
-    """The gradients, in place, of what was brought into range by `scale`."""
-    if scale is not None:
-        # one launch for all of them; by a power of two, dividing is as exact as multiplying
-        torch._foreach_div_(found, scale)  # pyright: ignore[reportPrivateImportUsage]
+    """The gradients, in place, of what was brought into range by `scale`; each is without gaps."""
+    for start in range(0, len(found) if scale is not None else 0, _MOST):
+        some = found[start : start + _MOST]
+        assert all(each.is_contiguous() for each in some)
+        sizes, missing = [each.numel() for each in some], _MOST - len(some)
+        blocks = max(1, min(8 * at_once(some[0].device), max(sizes) // _THREADS))
+        tensors = [*some, *[None] * missing, scale]
+        defines = {"THREADS": _THREADS, "PRECISION": 2}
+        launch("rescale", defines, blocks, _THREADS, [*tensors, *sizes, *[0] * missing])
     return found

@@ -5,8 +5,15 @@ struct Shared {
 
 DI float largest_of(const float* __restrict__ x, int count) {
   float found = 0.f;
-#pragma unroll 8
-  for (int i = blockIdx.x * THREADS + threadIdx.x; i < count; i += gridDim.x * THREADS) found = fmaxf(found, fabsf(x[i]));
+  const int first = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
+  // four at a time where they stand so
+  const int fours = (size_t)x % 16 ? 0 : count / 4;
+#pragma unroll 4
+  for (int i = first; i < fours; i += stride) {
+    const float4 r = ((const float4*)x)[i];
+    found = fmaxf(found, fmaxf(fmaxf(fabsf(r.x), fabsf(r.y)), fmaxf(fabsf(r.z), fabsf(r.w))));
+  }
+  for (int i = 4 * fours + first; i < count; i += stride) found = fmaxf(found, fabsf(x[i]));
   return found;
 }
 

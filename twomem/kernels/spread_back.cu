@@ -3,9 +3,9 @@ struct Shared {
   char unused;
 };
 
-// d_spread: step query width; address: step query; cue: step width; kept: time, or nothing
-extern "C" __global__ void spread_back(const elem* __restrict__ d_spread, const float* __restrict__ address, const float* __restrict__ cue,
-                                       const float* __restrict__ kept, float* __restrict__ d_address, float* __restrict__ d_cue,
+// address: step query; cue: step width; kept: time, or nothing; d_spread: step query width
+extern "C" __global__ void spread_back(const float* __restrict__ address, const float* __restrict__ cue, const float* __restrict__ kept,
+                                       const elem* __restrict__ d_spread, float* __restrict__ d_address, float* __restrict__ d_cue,
                                        float* __restrict__ d_kept, int steps, int time, int width) {
   const long long step = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
   const int lane = threadIdx.x & 31;

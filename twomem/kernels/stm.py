@@ -130,10 +130,11 @@ def _backward(
 ) -> tuple[Any, ...]:
     del unused
     given, results = list(ctx.saved_tensors[:_COUNT]), list(ctx.saved_tensors[_COUNT:])
-    grads = [
-        torch.zeros_like(x) if grad is None else grad
-        for grad, x in zip((d_normal, d_last), results, strict=False)
-    ]
+    # without a gradient of the last memory, the loop starts from zeros of its own
+    grads = (
+        torch.zeros_like(results[0]) if d_normal is None else d_normal,
+        results[1].new_empty(0) if d_last is None else d_last,
+    )
     needed = list(ctx.needs_input_grad[:_COUNT])
     found = stm_backward(given, results, *grads, needed, *ctx.how)
     return (*(g if g.numel() else None for g in found), *[None] * (len(ctx.how) + 1))

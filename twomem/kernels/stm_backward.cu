@@ -1,7 +1,7 @@
 // The recurrence of both STMs, backward: steps in reverse, with the gradient of the item memory in
 // registers. `stm_forward.cu` has the axes and the forms. What is sum over steps and sequences alone,
-// the gradients of the weights, is left to matrix products over what is written here. All of that
-// is `scale` times the gradient: the loop is linear in it, and 16-bit operands have a narrow range.
+// the gradients of the weights, is left to matrix products over what is written here. All that goes into
+// products is `scale` times the gradient: the loop is linear in it, and 16-bit operands have a narrow range.
 //
 // A step has six phases, each ended by a barrier:
 //   1 the gradient that the transfer sees, and what the forward pass saved, to shared memory
@@ -112,6 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
   const int i0 = 8 * warp + 2 * tq;  // this lane's columns of D x D
   const int own = 8 * warp + g;      // its row among the scores
   const float scaled = *scale;       // brings all gradients to where operands are exact
+  const float exactly = 1.f / scaled;
   for (int x = tid; x <= STEPS; x += THREADS) sh.kept[x] = READ && x <= time ? kept[x] : 0.f;
   for (int x = tid; x < D * LDS; x += THREADS) sh.d_scores[x] = narrow(0.f);
 #if GATED && KEPT
@@ -177,7 +178,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
       for (int h = 0; h < 2; h++) {
-        const float2 x = *(const float2*)(d_last_items + ((long long)sample * D + 16 * r + 8 * h + g) * D + i0);
+        float2 x = make_float2(0.f, 0.f);
+        if (d_last_items) x = *(const float2*)(d_last_items + ((long long)sample * D + 16 * r + 8 * h + g) * D + i0);
         flow[r][2 * h] = scaled * x.x, flow[r][2 * h + 1] = scaled * x.y;
       }
 #if READ
@@ -623,10 +625,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #pragma unroll
         for (int e = 0; e < 2; e++) {
           const float a = over_g(to_column[e]);
-          if (g == 0) d_column[at * D + i0 + e] = a;
+          if (g == 0) d_column[at * D + i0 + e] = exactly * a;
 #if GATED
           const float b = over_g(to_take[e]), f = over_g(to_keep[e]);
-          if (g == 0) d_gates[at * 2 * D + i0 + e] = b, d_gates[at * 2 * D + D + i0 + e] = f;
+          if (g == 0) d_gates[at * 2 * D + i0 + e] = exactly * b, d_gates[at * 2 * D + D + i0 + e] = exactly * f;
 #endif
 #if READ && PAPER
           const float read = over_g(to_read[e]);
@@ -683,7 +685,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
       for (int i = tid; i < D; i += THREADS) {
         float sum = 0.f;
         for (int w = 0; w < WARPS; w++) sum += sh.part_row[w][i];
-        d_row[at * D + i] = sum;
+        d_row[at * D + i] = exactly * sum;
       }
       fetched();
       barrier();
@@ -704,7 +706,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         const int t = 16 * k + 8 * h + g;
-        if (t < time) *(float2*)(d_right + ((long long)sample * time + t) * D + i0) = make_float2(to_right[k][2 * h], to_right[k][2 * h + 1]);
+        if (t < time) *(float2*)(d_right + ((long long)sample * time + t) * D + i0) = make_float2(exactly * to_right[k][2 * h], exactly * to_right[k][2 * h + 1]);
         float* part = sh.part_address + (warp * STEPS + t) * N + 2 * tq;
         part[0] = to_address[k][2 * h], part[1] = to_address[k][2 * h + 1];
       }
@@ -712,7 +714,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
     for (int x = tid; x < time * N; x += THREADS) {
       float sum = 0.f;
       for (int w = 0; w < WARPS; w++) sum += sh.part_address[w * STEPS * N + x];
-      d_address[(long long)sample * time * N + x] = sum;
+      d_address[(long long)sample * time * N + x] = exactly * sum;
     }
 #endif
 #if RELEASED && TRANSFER

@@ -31,6 +31,10 @@ class Gradients:
         self.call, self.normal, self.saved = call, normal, saved
         self.streams, self.scale = streams, scale
         self.read = self.given.address is not None
+        # those that the reverse loop writes as they are
+        self.exact = {"row", "column", "gates"}
+        if streams.right.numel():
+            self.exact |= {"right", "address"}
 
     def all(self, needed: Sequence[bool]) -> list[Tensor | None]:
         """A gradient for each argument that is there and needs one, in their order."""
@@ -42,7 +46,7 @@ class Gradients:
         cue, of_sequences = self._sums(fades=self.read and "kept" in wanted)
         found = {**self._as_written(), **self._of_matches(), "cue": cue}
         there = {name: x for name, x in found.items() if x is not None and name in wanted}
-        rescaled(list(there.values()), self.scale)
+        rescaled([x for name, x in there.items() if name not in self.exact], self.scale)
         shared = {name: x for name, x in of_sequences.items() if x is not None}
         summed = batch_sums(list(shared.values()), self.scale)
         all_of_them = {**there, **dict(zip(shared, summed, strict=True))}

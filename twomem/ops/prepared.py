@@ -9,20 +9,19 @@ from twomem.ops.weights import Blend
 
 
 class _Blended(torch.autograd.Function):
-    """Products of several tensors with one number, all of them by one launch."""
+    """Products of several tensors with one number, whose gradient takes a few launches."""
 
     @staticmethod
     def forward(ctx: Any, blend: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
         ctx.save_for_backward(blend, *parts)
-        return tuple(torch._foreach_mul(parts, blend.reshape(())))  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
+        return tuple(blend.reshape(()) * part for part in parts)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         blend, *parts = ctx.saved_tensors
-        to_parts = torch._foreach_mul(grads, blend.reshape(()))  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
-        met = torch._foreach_mul(grads, parts)  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]
-        to_blend = torch.cat([each.flatten() for each in met]).sum()
-        return to_blend.reshape(blend.shape), *to_parts
+        to_parts = [blend.reshape(()) * grad for grad in grads]
+        met = [grad.flatten() @ part.flatten() for grad, part in zip(grads, parts, strict=True)]
+        return sum(met[1:], met[0]).reshape(blend.shape), *to_parts
 
 
 def blended(blend: Blend, *parts: Tensor) -> tuple[Tensor, ...]:
