@@ -9,7 +9,7 @@ from accuracy import assert_as_accurate
 from place import DEVICE
 from recurrence import draw, learned, reference, to
 
-from twomem.kernels import runtime
+from twomem.kernels import runtime, stm_back
 from twomem.kernels.stm import recurrence, stm_forward
 from twomem.kernels.stm_arguments import PAPER, RELEASED, Sizes, padded
 
@@ -174,3 +174,10 @@ def test_a_spoilt_kernel_is_refused(fault, monkeypatch):
     monkeypatch.setattr(emulate, "text", text)
     with pytest.raises(AssertionError, match="error"):
         assert_as_accurate(*forms(RELEASED, "fp32", width=32, queries=3, time=4), range(1))
+
+
+@FORMS
+@pytest.mark.parametrize("case", ["whole tiles", "rows that end", "no gates", "two groups of queries"])
+def test_parts_of_the_steps_go_on_from_one_another(form, case, monkeypatch):
+    monkeypatch.setattr(stm_back, "_ROOM", 1)
+    assert_as_accurate(*forms(form, "fp32", **CASES[case]), range(3))

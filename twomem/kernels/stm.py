@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from twomem.kernels.stm_arguments import Arguments, Saved, Sizes, padded, unpadded
+from twomem.kernels.stm_back import Back
 from twomem.kernels.stm_call import Call
 from twomem.kernels.stm_gradients import Gradients
 
@@ -94,7 +95,7 @@ def stm_backward(
     """A gradient for each argument of the loop that is needed, else an empty one."""
     arguments, (normal, _, *saved) = _arguments(given), results
     call = _call(arguments, form, width, queries, precision)
-    streams, scale = call.backward(normal, Saved(*saved), d_normal, d_last)
+    streams, scale = Back(call, normal, Saved(*saved)).run(d_normal, d_last)
     found = Gradients(call, normal, Saved(*saved), streams, scale).all(needed)
     return [
         d_normal.new_empty(0) if grad is None or x is None else grad.view(x.shape).to(x.dtype)

@@ -86,13 +86,20 @@ class Streams(NamedTuple):
     met: Tensor  # batch time step query
     right: Tensor  # batch time width
     address: Tensor  # batch time query
-    gate: Tensor  # batch time width two_width: of what the gates heard, entry by entry
-    heard: Tensor  # no gradient: batch time width width, what the gates heard of the memory
-    seen: Tensor  # no gradient: batch time width width, what the scores are of
-    gain: Tensor  # batch score width
+    gain: Tensor  # part_batch score width: of each part of the steps
     bias: Tensor
     items: Tensor  # batch width width
-    moved: Tensor  # batch width (width)
+    moved: Tensor  # batch width width; of the released form part_batch width
+    gate_weight: Tensor | None  # two_width width
+    project: Tensor  # part_batch score width
+
+
+class Entries(NamedTuple):
+    """What the reverse loop writes entry by entry of the memory, for a part of the steps."""
+
+    gate: Tensor  # batch step width two_width: gradients of the gates
+    heard: Tensor  # batch step width width: what the gates heard of the memory
+    seen: Tensor  # batch step width width: what the scores are of
 
 
 def _blocks(x: Tensor | None, axis: int, number: int, more: int) -> Tensor | None:

@@ -10,6 +10,9 @@
 //   4 gradients of the scores, and of the read of this step if it met their rows
 //   5 gradient of R, gates once more, their gradients
 //   6 what flows on through tanh(M) and the forget gate
+// A launch reads the steps from `first` to `behind`, and goes on from where that of the steps behind them ended:
+// what is written entry by entry, `d_gate`, `heard` and `seen`, is so large that it is used up in between.
+//
 // What a step needs of memory is fetched while the step after it is computed. Where shared memory is
 // short, gate weights (KEPT 0), the item memory (FETCHED 0) or what normalisation needs (STAGED 0) are
 // read where they stand.
@@ -106,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
     float* __restrict__ d_gates, elem* __restrict__ d_scores, float* __restrict__ d_image, float* __restrict__ d_reads,
     float* __restrict__ d_met, float* __restrict__ d_right, float* __restrict__ d_address, elem* __restrict__ d_gate,
     elem* __restrict__ heard, elem* __restrict__ seen, float* __restrict__ d_gain,
-    float* __restrict__ d_bias, float* __restrict__ d_items, float* __restrict__ d_moved, int time, int batch) {
+    float* __restrict__ d_bias, float* __restrict__ d_items, float* __restrict__ d_moved, int time, int batch, int first, int behind) {
   SHARED_MEMORY(Shared, sh)
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
   const int i0 = 8 * warp + 2 * tq;  // this lane's columns of D x D
@@ -151,14 +154,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
   };
 
   for (int sample = blockIdx.x; sample < batch; sample += gridDim.x) {
-    const int steps = lengths ? lengths[sample] : time;
-    if (steps > 0) {
-      fetch_scores((long long)sample * time + steps - 1);
-      fetch_items((long long)sample * time + steps - 1);
+    const int steps = lengths ? lengths[sample] : time, last = steps < behind ? steps : behind;
+    const bool goes_on = behind < time;
+    if (last > first) {
+      fetch_scores((long long)sample * time + last - 1);
+      fetch_items((long long)sample * time + last - 1);
     }
     float flow[ROWS][4];  // the gradient of the item memory
 #if PAPER && TRANSFER
-    float all[ROWS][4] = {};  // that of the running transfer
+    float all[ROWS][4];  // that of the running transfer
 #endif
     float always0 = 0.f, always1 = 0.f;  // that of the transfer's bias
     float to_gain[SCORES][2] = {}, to_bias[SCORES][2] = {};
@@ -179,14 +183,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         float2 x = make_float2(0.f, 0.f);
-        if (d_last_items) x = *(const float2*)(d_last_items + ((long long)sample * D + 16 * r + 8 * h + g) * D + i0);
-        flow[r][2 * h] = scaled * x.x, flow[r][2 * h + 1] = scaled * x.y;
+        const float *from = goes_on ? d_items : d_last_items, by = goes_on ? 1.f : scaled;
+        const long long place = ((long long)sample * D + 16 * r + 8 * h + g) * D + i0;
+        if (from) x = *(const float2*)(from + place);
+        flow[r][2 * h] = by * x.x, flow[r][2 * h + 1] = by * x.y;
+#if PAPER && TRANSFER
+        if (goes_on) x = *(const float2*)(d_moved + place);
+        all[r][2 * h] = goes_on ? x.x : 0.f, all[r][2 * h + 1] = goes_on ? x.y : 0.f;
+#endif
       }
 #if READ
-    for (int x = tid; x < STEPS * LD; x += THREADS) sh.d_reads[x] = narrow(0.f);
+    for (int x = tid; x < STEPS * LD; x += THREADS) {
+      const int t = x / LD, i = x % LD;
+      sh.d_reads[x] = narrow(t >= behind && t < steps && i < D ? d_reads[((long long)sample * time + t) * D + i] : 0.f);
+    }
     for (int x = tid; x < D * LDT; x += THREADS) {
       const int i = x / LDT, t = x % LDT;
-      sh.d_reads_turned[x] = narrow(0.f);
+      sh.d_reads_turned[x] = narrow(t >= behind && t < steps ? d_reads[((long long)sample * time + t) * D + i] : 0.f);
       sh.right_turned[x] = narrow(t < time ? right[((long long)sample * time + t) * D + i] : 0.f);
     }
     for (int x = tid; x < STEPS * N; x += THREADS) {
@@ -196,11 +209,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #endif
     fetched();
     barrier();
-    for (int t = steps - 1; t >= 0; t--) {
+    for (int t = last - 1; t >= first; t--) {
       // places are computed anew in each step, for there are no registers to keep them in
       const int tid = anew(threadIdx.x), warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
       const int i0 = 8 * warp + 2 * tq, own = 8 * warp + g;
-      const long long at = (long long)sample * time + t;
+      const long long at = (long long)sample * time + t, here = (long long)sample * (behind - first) + t - first;
       const elem* items = FETCHED ? sh.items : saved_items + at * D * D;
       // ---- phase 1: to shared memory
 #pragma unroll
@@ -246,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
       barrier();
       // ---- phase 2: rows j = g and j = g + 8 of a tile of two groups
 #if GATED
-      write_rows(heard + at * D * D, D, sh.tanh_items, LD, D, D, THREADS);
+      write_rows(heard + here * D * D, D, sh.tanh_items, LD, D, D, THREADS);
 #endif
       float to_values[PAIRS][4] = {};
 #if TRANSFER
@@ -488,7 +501,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #endif
       barrier();
       // ---- phase 4: gradients of the scores
-      if (t > 0) fetch_scores(at - 1);
+      if (t > first) fetch_scores(at - 1);
       {
         float to_read = 0.f;
 #if RELEASED
@@ -609,7 +622,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #if READ && PAPER
               R[0] = fmaf(sh.cue[i], v.x, R[0]), R[1] = fmaf(sh.cue[i], v.y, R[1]);
 #endif
-              store_pair(seen + (at * D + i) * D + i0, pair(R[0], R[1]));
+              store_pair(seen + (here * D + i) * D + i0, pair(R[0], R[1]));
 #if GATED
               const pair_t to_keep_now = pair(gate[n][4 + 2 * h], gate[n][5 + 2 * h]);
               store_pair(sh.d_gate + i * LDG + i0, pair(gate[n][2 * h], gate[n][2 * h + 1]));
@@ -653,8 +666,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
             barrier();
           }
 #endif
-          if (part == 0 && t > 0) fetch_items(at - 1);
-          write_rows(d_gate + at * D * 2 * D + part * D, 2 * D, sh.d_gate, LDG, D, 2 * D / GATE_PARTS, THREADS);
+          if (part == 0 && t > first) fetch_items(at - 1);
+          write_rows(d_gate + here * D * 2 * D + part * D, 2 * D, sh.d_gate, LDG, D, 2 * D / GATE_PARTS, THREADS);
           UNROLL
           for (int k = 0; k < ROWS; k++) {
             pair_t b[4];
@@ -679,7 +692,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
           }
 #else
         barrier();
-        if (t > 0) fetch_items(at - 1);
+        if (t > first) fetch_items(at - 1);
 #endif
       }
       for (int i = tid; i < D; i += THREADS) {
@@ -706,7 +719,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         const int t = 16 * k + 8 * h + g;
-        if (t < time) *(float2*)(d_right + ((long long)sample * time + t) * D + i0) = make_float2(exactly * to_right[k][2 * h], exactly * to_right[k][2 * h + 1]);
+        float2* right_sum = (float2*)(d_right + ((long long)sample * time + t) * D + i0);
+        if (t < time) {
+          const float2 so_far = goes_on ? *right_sum : make_float2(0.f, 0.f);
+          *right_sum = make_float2(fmaf(exactly, to_right[k][2 * h], so_far.x), fmaf(exactly, to_right[k][2 * h + 1], so_far.y));
+        }
         float* part = sh.part_address + (warp * STEPS + t) * N + 2 * tq;
         part[0] = to_address[k][2 * h], part[1] = to_address[k][2 * h + 1];
       }
@@ -714,7 +731,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
     for (int x = tid; x < time * N; x += THREADS) {
       float sum = 0.f;
       for (int w = 0; w < WARPS; w++) sum += sh.part_address[w * STEPS * N + x];
-      d_address[(long long)sample * time * N + x] = exactly * sum;
+      float& address_sum = d_address[(long long)sample * time * N + x];
+      address_sum = fmaf(exactly, sum, goes_on ? address_sum : 0.f);
     }
 #endif
 #if RELEASED && TRANSFER

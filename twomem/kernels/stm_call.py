@@ -1,4 +1,4 @@
-"""One sequence through the kernels of the recurrence: packs, makes room, launches."""
+"""One sequence through the loop forward: packs, makes room, launches."""
 
 from collections.abc import Callable
 
@@ -7,13 +7,14 @@ from torch import Tensor
 
 from twomem.kernels import fragments
 from twomem.kernels.packing import Ordered, packed
-from twomem.kernels.products import OPERANDS, range_of
+from twomem.kernels.products import OPERANDS
 from twomem.kernels.runtime import Argument, at_once, launch, room
-from twomem.kernels.stm_arguments import RELEASED, Arguments, Saved, Sizes, Streams
-from twomem.kernels.stm_shared import backward_flags, flags, forward_flags, summed
+from twomem.kernels.stm_arguments import RELEASED, Arguments, Saved, Sizes
+from twomem.kernels.stm_shared import flags, forward_flags
 
 
-def _plain(x: Tensor | None) -> Tensor | None:
+def plain(x: Tensor | None) -> Tensor | None:
+    """Float32 without gaps or a gradient."""
     return None if x is None else x.detach().float().contiguous()
 
 
@@ -76,10 +77,10 @@ class Call:
         normal, last, saved = self.room(save=save)
         gates, rows, image = self.operands(fragments.gates, fragments.scores, fragments.transfer)
         arguments = [
-            *map(_plain, (g.row, g.column, g.right, g.cue, g.address, g.gates)),
-            *map(_plain, (g.first_reads, g.kept, g.items, g.moved)),
+            *map(plain, (g.row, g.column, g.right, g.cue, g.address, g.gates)),
+            *map(plain, (g.first_reads, g.kept, g.items, g.moved)),
             *(gates, rows),
-            *map(_plain, (g.project_bias, g.gain, g.bias)),
+            *map(plain, (g.project_bias, g.gain, g.bias)),
             image,
             self.lengths,
             normal,
@@ -88,53 +89,10 @@ class Call:
             *(t, b, int(g.items.shape[0] > 1), int(g.moved is not None and g.moved.shape[0] > 1)),
         ]
         defines = {**forward_flags(self.flags, self.space), "SAVE": int(save)}
-        self._launch("stm_forward", defines, arguments)
+        self.launch("stm_forward", defines, arguments)
         return normal, last, saved
 
-    def backward(
-        self, normal: Tensor, saved: Saved, d_normal: Tensor, d_last: Tensor
-    ) -> tuple[Streams, Tensor | None]:
-        """What the reverse loop gives, and by what it is too large; weights' gradients follow from it."""
-        scale = range_of(self.kind, d_normal, d_last)
-        g, n, f = self.given, self.sizes, self.flags
-        b, t, d, q = n.batch, n.time, n.wide, n.many
-        read, transfer, gated = (f[name] > 0 for name in ("READ", "TRANSFER", "GATED"))
-        streams = Streams(
-            row=self.made(b, t, d),
-            column=self.made(b, t, d),
-            gates=self.made(b, t, 2 * d, wanted=gated),
-            scores=self.made(b, t, d, 3 * q, kind=self.kind),
-            image=self.made(b, t, q, d, wanted=transfer),
-            reads=self.made(b, t, d, wanted=read),
-            met=self.made(b, t, f["STEPS"], q, wanted=read),
-            right=self.made(b, t, d, wanted=summed(f)),
-            address=self.made(b, t, q, wanted=summed(f)),
-            gate=self.made(b, t, d, 2 * d, wanted=gated, kind=self.kind),
-            heard=self.made(b, t, d, d, wanted=gated, kind=self.kind),
-            seen=self.made(b, t, d, d, kind=self.kind),
-            gain=self.made(b, 3 * q, d),
-            bias=self.made(b, 3 * q, d),
-            items=self.made(b, d, d),
-            moved=self.made(b, *([d] if self.form == RELEASED else [d, d]), wanted=transfer),
-        )
-        weights = fragments.gates, fragments.gates_back, fragments.scores_back
-        *of_scores, of_image = self.operands(*weights, fragments.transfer_back)
-        arguments = [
-            *map(_plain, (g.row, g.column, g.right, g.cue, g.address, g.gates, g.kept)),
-            *of_scores,
-            _plain(g.gain),
-            of_image,
-            self.lengths,
-            normal,
-            *saved,
-            *map(_plain, (d_normal, d_last, d_last.new_ones(()) if scale is None else scale)),
-            *streams,
-            *(t, b),
-        ]
-        self._launch("stm_backward", backward_flags(f, self.space), arguments)
-        return streams, scale
-
-    def _launch(self, name: str, defines: dict[str, int], arguments: list[Argument]) -> None:
-        """A block for each sequence, or as many as run side by side."""
+    def launch(self, name: str, defines: dict[str, int], arguments: list[Argument]) -> None:
+        """Runs a kernel: a block for each sequence, or as many as run side by side."""
         blocks = min(self.sizes.batch, at_once(self.given.row.device))
         launch(name, defines, blocks, 4 * self.sizes.wide, arguments)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from twomem.kernels.later import later
-from twomem.kernels.products import product, rescaled
+from twomem.kernels.products import rescaled
 from twomem.kernels.runtime import launch
 from twomem.kernels.stm_arguments import PAPER, RELEASED, Arguments, Saved, Streams
 from twomem.kernels.stm_call import Call
@@ -54,15 +54,12 @@ class Gradients:
 
     def _as_written(self) -> dict[str, Tensor | None]:
         """Those that the reverse loop wrote, or one product makes of it."""
-        d, given, weight = self.streams, self.given, None
-        if given.gate_weight is not None:
-            weight = product(d.gate.flatten(0, 2).mT, d.heard.flatten(0, 2))
+        d, given = self.streams, self.given
         return {
             "row": d.row,
             "column": d.column,
-            "project": product(d.scores.flatten(0, 2).mT, d.seen.flatten(0, 2)),
             "gates": d.gates,
-            "gate_weight": weight,
+            "gate_weight": d.gate_weight,
             "first_reads": d.reads,
             "items": d.items if len(given.items) > 1 else None,
             "moved": d.moved if _own(given.moved) else None,
@@ -89,6 +86,7 @@ class Gradients:
             "bias": d.bias,
             "items": d.items if len(given.items) == 1 else None,
             "moved": None if given.moved is None or _own(given.moved) else d.moved,
+            "project": d.project,
             "project_bias": bias,
             "kept": kept,
         }

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from twomem.kernels.runtime import launch
 
-_MOST = 6
+_MOST = 8
 """Matrices of one launch."""
 _COLUMNS, _THREADS = 32, 512
 """Columns of a block, and its threads."""
