@@ -17,7 +17,7 @@ from twomem.kernels.stm_shared import backward_flags, summed
 
 _ROOM = 200 * 2**20
 """Bytes that the entries of a part may take, as long as there are no more than `_MOST_PARTS`."""
-_MOST_PARTS = 4
+_MOST_PARTS = 2
 
 
 class Back:
@@ -38,8 +38,11 @@ class Back:
         streams, project = self._room(len(starts)), []
         before, after = self._fixed(d_normal, d_last, scale)
         defines = backward_flags(call.flags, call.space)
+        entries = None
         for part, first in reversed(list(enumerate(starts))):
             behind = min(first + span, steps)
+            # those of the last part make room first
+            del entries
             entries = self._entries(behind - first)
             own = self._of_part(streams, entries, part)
             where = (steps, call.sizes.batch, first, behind)

@@ -15,7 +15,7 @@
 //
 // What a step needs of memory is fetched while the step after it is computed. Where shared memory is
 // short, gate weights (KEPT 0), the item memory (FETCHED 0) or what normalisation needs (STAGED 0) are
-// read where they stand.
+// read where they stand, and what the scores are of is not gathered to be written in rows (GATHERED 0).
 #define WARPS (D / 8)
 #define THREADS (32 * WARPS)
 #define ROWS (D / 16)
@@ -37,7 +37,7 @@
 #define CUES (RELEASED ? 3 * N : D)
 #define DEVIATIONS (RELEASED ? 1 : 3 * N)
 // tiles of rows whose gates are made at once: few, where their weights are at hand
-#define TOGETHER (KEPT ? 2 : ROWS)
+#define TOGETHER (KEPT ? (D > 96 ? 2 : 3) : ROWS)
 #if FORM == 1
 #define TRANSFERRED all
 #else
@@ -52,6 +52,7 @@ struct Shared {
     alignas(16) float part_address[SUMMED ? WARPS * STEPS * N : 1];
   };
   alignas(16) elem gate_weight[GATED && KEPT ? 2 * D * D : 1];
+  alignas(16) elem seen[GATHERED ? D * LD : 1];
   // fetched: the item memory as the threads hold it, and rows of scores
   alignas(16) elem items[FETCHED ? D * D : 1];
   alignas(16) float normal[3 * N * LDF];
@@ -622,7 +623,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
 #if READ && PAPER
               R[0] = fmaf(sh.cue[i], v.x, R[0]), R[1] = fmaf(sh.cue[i], v.y, R[1]);
 #endif
+#if GATHERED
+              store_pair(sh.seen + i * LD + i0, pair(R[0], R[1]));
+#else
               store_pair(seen + (here * D + i) * D + i0, pair(R[0], R[1]));
+#endif
 #if GATED
               const pair_t to_keep_now = pair(gate[n][4 + 2 * h], gate[n][5 + 2 * h]);
               store_pair(sh.d_gate + i * LDG + i0, pair(gate[n][2 * h], gate[n][2 * h + 1]));
@@ -695,6 +700,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stm_backward(
         if (t > first) fetch_items(at - 1);
 #endif
       }
+#if GATHERED
+      write_rows(seen + here * D * D, D, sh.seen, LD, D, D, THREADS);
+#endif
       for (int i = tid; i < D; i += THREADS) {
         float sum = 0.f;
         for (int w = 0; w < WARPS; w++) sum += sh.part_row[w][i];

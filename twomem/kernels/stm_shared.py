@@ -14,11 +14,11 @@ WIDEST, MOST_QUERIES, LONGEST = 128, 24, 48
 
 
 _WAYS_BACK = [
-    dict(zip(("GATE_PARTS", "KEPT", "FETCHED", "STAGED"), way, strict=True))
+    dict(zip(("GATE_PARTS", "KEPT", "FETCHED", "STAGED", "GATHERED"), way, strict=True))
     for way in (
-        *((1, 1, 1, 1), (1, 1, 1, 0), (2, 1, 1, 0)),
-        *((1, 0, 1, 1), (1, 0, 1, 0), (2, 0, 1, 1), (2, 0, 1, 0)),
-        *((1, 0, 0, 1), (2, 0, 0, 1), (2, 0, 0, 0)),
+        *((1, 1, 1, 1, 1), (1, 1, 1, 1, 0), (1, 1, 1, 0, 0), (2, 1, 1, 0, 0)),
+        *((1, 0, 1, 1, 0), (1, 0, 1, 0, 0), (2, 0, 1, 1, 0), (2, 0, 1, 0, 0)),
+        *((1, 0, 0, 1, 0), (2, 0, 0, 1, 0), (2, 0, 0, 0, 0)),
     )
 ]
 """What the reverse loop holds of weights and of the next step, the most first."""
@@ -110,6 +110,7 @@ def backward_bytes(f: dict[str, int]) -> int:
         e * (d * (d + 8) if f["GATED"] else 1),
         max(flow, gate, 4 * (warps * steps * n if summed(f) else 1)),
         e * (2 * d * d if f["KEPT"] else 1),
+        e * (d * (d + 8) if f["GATHERED"] else 1),
         e * (d * d if f["FETCHED"] else 1),
         rows,
         *[rows if f["STAGED"] else 4] * 2,
