@@ -156,6 +156,17 @@ def test_shared_memory_is_what_it_is_said_to_be(wide, queries, precision, most):
     assert emulate.shared_bytes("fold_back", defines) == fold_call.back_bytes(defines) <= most
 
 
+@pytest.mark.parametrize(
+    ("wide", "queries", "precision"), [*BLOCKS, (90, 20, "half"), (7, 3, "fp32")]
+)
+@pytest.mark.parametrize("most", [227 * 1024, 99 * 1024])
+def test_shared_memory_of_the_way_there_is_what_it_is_said_to_be(wide, queries, precision, most):
+    sizes = {"D": -(-wide // 16) * 16, "REAL_D": wide, "REAL_N": queries}
+    sizes["PRECISION"] = PRECISIONS[precision]
+    defines = {**sizes, **fold_call.tiles(sizes, most)}
+    assert emulate.shared_bytes("fold", defines) == fold_call.fold_bytes(defines) <= most
+
+
 @pytest.mark.parametrize("operation", [fold, fold_distil, distil])
 def test_all_are_registered_rightly(operation):
     normal, fades, old, carry, weight = draw(0, torch.float32)
