@@ -136,10 +136,10 @@ def test_of_the_memory_or_of_what_it_is_distilled_to_alone():
         assert_exact([x.cpu() for x in got], [x.cpu() for x in want], within=1e-5)
 
 
-def test_where_a_block_has_little_room_one_order_is_turned_into_the_other(monkeypatch):
+def test_where_a_block_has_little_room_one_gradient_of_a_memory_follows_the_other(monkeypatch):
     inputs = draw(0, torch.float32, queries=9, width=33, time=3)
     sizes = {"D": 48, "REAL_N": 9, "PRECISION": 3}
-    assert fold_call.back_tiles(sizes, 24 * 1024)["TURN"] == 1
+    assert fold_call.back_tiles(sizes, 24 * 1024)["BUFFERS"] == 1
     monkeypatch.setattr(fold_call, "room", lambda device: 24 * 1024)
     compare(inputs, [2], "tf32", 2 * WITHIN["tf32"])
 

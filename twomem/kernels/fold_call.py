@@ -113,6 +113,8 @@ class Steps(NamedTuple):
             d_normal: Of all steps.
             d_fades: Of all steps, one for each row.
         """
+        # 16 bytes are read at a time
+        d_memory = d_memory.clone() if d_memory.data_ptr() % 16 else d_memory
         floats = self.kind == torch.float32 or d_memory.dtype != self.kind
         defines = {**self._defines(), "FLOATS": int(floats)}
         defines |= back_tiles(defines, room(self.normal.device))
@@ -154,26 +156,26 @@ def back_bytes(f: dict[str, int]) -> int:
     """Shared memory of `fold_back`; a test compares it with what the compiler says."""
     d, warps, short = f["D"], f["WARPS"], f["PRECISION"] < PRECISIONS["fp32"]
     e, near = 2 if short else 4, 2 * warps // -(-f["REAL_N"] // 8)
+    queries = 2 * warps * (d + 16) if f["REAL_N"] > 8 else 4  # noqa: PLR2004 keys of a group
     parts = (
-        e * d * d,
+        e * f["BUFFERS"] * d * (d + 8),
         e * (8 if short else 16 * warps * d),
-        e * (8 if f["TURN"] else d * d),
         64 * warps * (d + 8),
-        4 * near * (d + 8),
-        8 * warps * (d + 16),
+        8 * near * (d + 8),
+        8 * queries,
         8 * warps,
     )
     return sum(parts)
 
 
 def back_tiles(f: dict[str, int], most: int) -> dict[str, int]:
-    """Warps of a block, and whether gradients of memories stand there in both orders."""
+    """Warps of a block, and for how many queries gradients of memories stand there."""
     short, groups = f["PRECISION"] < PRECISIONS["fp32"], -(-f["REAL_N"] // 8)
     narrow = f["D"] <= 96  # noqa: PLR2004 what 168 registers hold
     tries = (6 if narrow else 4, 3, 2) if short else (8, 6, 4, 3, 2, 1)
-    for turn in (0,) if short else (0, 1):
+    for buffers in (2, 1):
         for warps in tries:
-            found = {"WARPS": warps, "TURN": turn, "AT_ONCE": 1}
+            found = {"WARPS": warps, "BUFFERS": buffers, "AT_ONCE": 1}
             # a block has whole steps
             if 2 * warps >= groups and back_bytes({**f, **found}) <= most:
                 twice = short and 2 * back_bytes({**f, **found}) <= most - 4096
