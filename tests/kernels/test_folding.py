@@ -136,10 +136,10 @@ def test_of_the_memory_or_of_what_it_is_distilled_to_alone():
         assert_exact([x.cpu() for x in got], [x.cpu() for x in want], within=1e-5)
 
 
-def test_where_a_block_has_little_room_one_order_is_turned_into_the_other(monkeypatch):
+def test_where_a_block_has_little_room_one_gradient_of_a_memory_follows_the_other(monkeypatch):
     inputs = draw(0, torch.float32, queries=9, width=33, time=3)
     sizes = {"D": 48, "REAL_N": 9, "PRECISION": 3}
-    assert fold_call.back_tiles(sizes, 24 * 1024)["TURN"] == 1
+    assert fold_call.back_tiles(sizes, 24 * 1024)["BUFFERS"] == 1
     monkeypatch.setattr(fold_call, "room", lambda device: 24 * 1024)
     compare(inputs, [2], "tf32", 2 * WITHIN["tf32"])
 
@@ -154,6 +154,17 @@ def test_shared_memory_is_what_it_is_said_to_be(wide, queries, precision, most):
     sizes["PRECISION"] = PRECISIONS[precision]
     defines = {**sizes, **fold_call.back_tiles(sizes, most)}
     assert emulate.shared_bytes("fold_back", defines) == fold_call.back_bytes(defines) <= most
+
+
+@pytest.mark.parametrize(
+    ("wide", "queries", "precision"), [*BLOCKS, (90, 20, "half"), (7, 3, "fp32")]
+)
+@pytest.mark.parametrize("most", [227 * 1024, 99 * 1024])
+def test_shared_memory_of_the_way_there_is_what_it_is_said_to_be(wide, queries, precision, most):
+    sizes = {"D": -(-wide // 16) * 16, "REAL_D": wide, "REAL_N": queries}
+    sizes["PRECISION"] = PRECISIONS[precision]
+    defines = {**sizes, **fold_call.tiles(sizes, most)}
+    assert emulate.shared_bytes("fold", defines) == fold_call.fold_bytes(defines) <= most
 
 
 @pytest.mark.parametrize("operation", [fold, fold_distil, distil])

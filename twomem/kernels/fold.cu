@@ -12,17 +12,41 @@
 // of how many steps ROWS rows in a row can be
 #define NEAR (ROWS % REAL_N ? (ROWS + REAL_N - 2) / REAL_N + 1 : ROWS / REAL_N)
 #define UNIT (REAL_D % 4 == 0 ? 4 : REAL_D % 2 == 0 ? 2 : 1)
-#define LINE (REAL_D / UNIT)
-#define FETCHED (TILES * DEEP / WARPS)
+#define LEFT_LD (PRECISION < 2 ? D + 8 : D + 4)
+// eight rows of a result are one piece of memory, copied 16 bytes at a time where it begins at a multiple of that
+#define PIECE (REAL_D % 2 ? 1 : 4)
+#define OUT_LD (REAL_D % 4 ? REAL_D : D + 8)
+#define PIECES ((8 * REAL_D / PIECE + 31) / 32)
+#if PRECISION < 2
+#define SOME_TILES _Pragma("unroll 2")
+#else
+#define SOME_TILES _Pragma("unroll 1")
+#endif
 
 struct Stage {
   float keys[ROWS][D + 4];
   float queries[NEAR * HELD][D + 4];
-  elem left[ROWS * D];  // in the order of a right operand: neighbours m, columns f
+  elem left[ROWS][LEFT_LD];
 };
 struct Shared {
   Stage stage[2];
+  float values[ROWS][D];  // each is made an operand by the thread that fetched it
+  float out[WARPS][8 * OUT_LD];
+  float fades[ROWS];
 };
+
+#if REAL_D % 2
+DI void read_piece(float* to, const float* from) { to[0] = from[0]; }
+DI void write_piece(float* to, const float* from) { to[0] = from[0]; }
+DI void narrow_piece(elem* to, const float* from) { to[0] = narrow(from[0]); }
+#else
+DI void read_piece(float* to, const float* from) {
+  const float4 x = *(const float4*)from;
+  to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+}
+DI void write_piece(float* to, const float* from) { *(float4*)to = make_float4(from[0], from[1], from[2], from[3]); }
+DI void narrow_piece(elem* to, const float* from) { store4(to, from); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) fold(
     const float* __restrict__ normal, const float* __restrict__ fades, const float* __restrict__ old,
@@ -36,54 +60,58 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fold(
   const float *from = normal + ((long long)b * time + start) * 3 * REAL_N * REAL_D, *fade = fades + (long long)b * fade_stride + start;
   const int i0 = 16 * (warp % DEEP), set = warp / DEEP;
 
-  // queries and keys of rows that there are not are those of the last, and meet zeros
-  const auto fetch = [&](Stage& to, int pass, int m0) {
-    const int t0 = m0 / REAL_N, end = stop - start - 1;
-    for (int x = tid; x < (ROWS + NEAR * HELD) * LINE; x += THREADS) {
-      const int row = x / LINE, i = x % LINE * UNIT;
-      if (row < ROWS) {
-        const int m = m0 + row < rows ? m0 + row : rows - 1;
-        copy_async<4 * UNIT>(&to.keys[row][i], from + (long long)((m / REAL_N * 3 + 1) * REAL_N + m % REAL_N) * REAL_D + i, true);
-      } else {
-        const int r = row - ROWS, t = t0 + r / HELD < end ? t0 + r / HELD : end, s = pass * HELD + r % HELD;
-        copy_async<4 * UNIT>(&to.queries[r][i], from + (long long)(t * 3 * REAL_N + (s < REAL_N ? s : REAL_N - 1)) * REAL_D + i, true);
+  // a warp copies whole rows, so that where a row stands is found once. Keys and queries of rows that there are not
+  // are those of the last, and meet values of zero
+  const auto fetch = [&](Stage& to, int m0) {
+    const int thread = anew(threadIdx.x), column = thread % 32 * UNIT;
+    for (int row = thread / 32; row < ROWS; row += WARPS) {
+      const bool there = m0 + row < rows;
+      const int m = there ? m0 + row : rows - 1, t = m / REAL_N;
+      const float* key = from + (m + (2 * t + 1) * REAL_N) * REAL_D;
+#pragma unroll
+      for (int i = column; i < REAL_D; i += 32 * UNIT) {
+        copy_async<4 * UNIT>(&to.keys[row][i], key + i, true);
+        copy_async<4 * UNIT>(&sh.values[row][i], key + REAL_N * REAL_D + i, there);
       }
+      if (column == 0) copy_async<4>(&sh.fades[row], fade + t, true);
     }
   };
-  // a thread has whole pieces of a right operand
-  const auto row_of = [&](int m0, int x, int e) { return m0 + 16 * (x / (32 * DEEP)) + 2 * tq + (e & 1) + 8 * (e >> 1 & 1); };
-  float values[FETCHED][8];
-  const auto fetch_values = [&](int m0) {
+  const auto fetch_queries = [&](Stage& to, int pass, int m0) {
+    const int thread = anew(threadIdx.x), column = thread % 32 * UNIT, t0 = m0 / REAL_N, end = stop - start - 1;
+    for (int row = thread / 32; row < NEAR * HELD; row += WARPS) {
+      const int t = t0 + row / HELD < end ? t0 + row / HELD : end, s = pass * HELD + row % HELD;
+      const float* query = from + (t * 3 * REAL_N + (s < REAL_N ? s : REAL_N - 1)) * REAL_D;
 #pragma unroll
-    for (int y = 0; y < FETCHED; y++)
-#pragma unroll
-      for (int e = 0; e < 8; e++) {
-        const int x = tid + y * THREADS, m = row_of(m0, x, e), f = x / 32 % DEEP * 16 + 8 * (e >> 2) + g;
-        values[y][e] = m < rows && f < REAL_D ? from[(long long)((m / REAL_N * 3 + 2) * REAL_N + m % REAL_N) * REAL_D + f] : 0.f;
-      }
+      for (int i = column; i < REAL_D; i += 32 * UNIT) copy_async<4 * UNIT>(&to.queries[row][i], query + i, true);
+    }
   };
-  const auto keep_values = [&](Stage& to, int m0) {
+  const auto keep_values = [&](Stage& to) {
+    const int thread = anew(threadIdx.x), column = thread % 32 * UNIT;
+    for (int row = thread / 32; row < ROWS; row += WARPS) {
+      const float left = sh.fades[row];
 #pragma unroll
-    for (int y = 0; y < FETCHED; y++) {
-      const int x = tid + y * THREADS;
-      float left[4];
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        const int m = row_of(m0, x, e);
-        left[e] = fade[(m < rows ? m : rows - 1) / REAL_N];
+      for (int i = column; i < REAL_D; i += 32 * UNIT) {
+        const float* value = &sh.values[row][i];
+#if REAL_D % 4 == 0
+        const float4 x = *(const float4*)value;
+        const float kept[4] = {left * x.x, left * x.y, left * x.z, left * x.w};
+        store4(&to.left[row][i], kept);
+#elif REAL_D % 2 == 0
+        const float2 x = *(const float2*)value;
+        store_pair(&to.left[row][i], pair(left * x.x, left * x.y));
+#else
+        to.left[row][i] = narrow(left * *value);
+#endif
       }
-      pair_t found[4];
-#pragma unroll
-      for (int e = 0; e < 4; e++) found[e] = pair(values[y][2 * e] * left[2 * e & 3], values[y][2 * e + 1] * left[(2 * e & 3) + 1]);
-      store_pairs(to.left + 8 * x, found);
     }
   };
 
   if (work > 0) {
-    fetch(sh.stage[0], first, 0);
-    fetch_values(0);
-    keep_values(sh.stage[0], 0);
+    fetch(sh.stage[0], 0);
+    fetch_queries(sh.stage[0], first, 0);
     fetched();
+    warp_barrier();
+    keep_values(sh.stage[0]);
   }
   barrier();
   float sum[PER][2 * DEEP][4] = {};
@@ -91,14 +119,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fold(
   for (int x = 0; x < work; x++) {
     const bool ends = chunk == chunks - 1, more = x + 1 < work;
     const int next = ends ? 0 : (chunk + 1) * ROWS, m0 = chunk * ROWS, t0 = m0 / REAL_N;
-    const Stage& at = sh.stage[x & 1];
+    // keys and values that are all there stay for the next queries
+    const Stage &at = sh.stage[x & 1], &held = sh.stage[chunks > 1 ? x & 1 : 0];
     Stage& to = sh.stage[x + 1 & 1];
     if (more) {
-      fetch(to, ends ? pass + 1 : pass, next);
-      fetch_values(next);
+      if (chunks > 1) fetch(to, next);
+      fetch_queries(to, ends ? pass + 1 : pass, next);
     }
-UNROLL
-    for (int tile = 0; tile < TILES; tile++) {
+    const int tiles = rows - m0 < ROWS ? (rows - m0 + 15) / 16 : TILES;
+SOME_TILES
+    for (int tile = 0; tile < tiles; tile++) {
       pair_t a[PER][4];
 #pragma unroll
       for (int p = 0; p < 2; p++) {
@@ -106,7 +136,7 @@ UNROLL
 #pragma unroll
         for (int h = 0; h < 2; h++) {
           const int i = i0 + 8 * h + g;
-          const float k0 = at.keys[row][i], k1 = at.keys[row + 1][i];
+          const float k0 = held.keys[row][i], k1 = held.keys[row + 1][i];
 #pragma unroll
           for (int s = 0; s < PER; s++)
             a[s][2 * p + h] = pair(tanh_of(at.queries[t * HELD + set * PER + s][i] * k0), tanh_of(at.queries[u * HELD + set * PER + s][i] * k1));
@@ -115,46 +145,62 @@ UNROLL
 #pragma unroll
       for (int f = 0; f < DEEP; f++) {
         pair_t right[4];
-        load_pairs(at.left + ((tile * DEEP + f) * 32 + lane) * 8, right);
+        load_turned(right, &held.left[16 * tile][16 * f], LEFT_LD);
 #pragma unroll
         for (int s = 0; s < PER; s++) multiply16(sum[s][2 * f], a[s], right);
 #pragma unroll
         for (int s = 0; s < PER; s++) multiply16(sum[s][2 * f + 1], a[s], right + 2);
       }
     }
-    if (more) keep_values(to, next);
+    if (more && chunks > 1) {
+      fetched();
+      warp_barrier();
+      keep_values(to);
+    }
     if (ends) {
       const float left = old ? carry[(long long)b * carry_stride] : 0.f;
+      const long long memory = (long long)b * REAL_N * REAL_D * REAL_D;
+      float* out = sh.out[warp];
 #pragma unroll
       for (int s = 0; s < PER; s++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-          const int i = i0 + 8 * h + g, query = pass * HELD + set * PER + s;
-          const long long row = ((long long)query * REAL_D + i) * REAL_D, place = (long long)b * REAL_N * REAL_D * REAL_D + row;
-          const bool in = query < REAL_N && i < REAL_D;
+          const int i = i0 + 8 * h, query = pass * HELD + set * PER + s, full = REAL_D - i < 8 ? REAL_D - i : 8;
+          const int begin = (query * REAL_D + i) * REAL_D + anew(lane) * PIECE, end = query < REAL_N ? full * REAL_D : 0;
+          // all that was before is asked for at once
+          float was[PIECES][PIECE] = {};
+          if (old) {
+            const float* before = old + (long long)b * old_stride + begin;
+#pragma unroll
+            for (int y = 0; y < PIECES; y++)
+              if ((lane + 32 * y) * PIECE < end) read_piece(was[y], before + 32 * y * PIECE);
+          }
 #pragma unroll
           for (int n = 0; n < 2 * DEEP; n++) {
             const int f = 8 * n + 2 * tq;
-            float *y = sum[s][n] + 2 * h;
+            float* y = sum[s][n] + 2 * h;
 #if REAL_D % 2
-            for (int e = 0; e < 2; e++)
-              if (in && f + e < REAL_D) {
-                if (old) y[e] = fmaf(left, old[(long long)b * old_stride + row + f + e], y[e]);
-                if (found) found[place + f + e] = y[e];
-                if (operand) operand[place + f + e] = narrow(y[e]);
-              }
+            if (f < REAL_D) out[g * OUT_LD + f] = y[0];
+            if (f + 1 < REAL_D) out[g * OUT_LD + f + 1] = y[1];
 #else
-            if (in && f < REAL_D) {
-              if (old) {
-                const float2 was = *(const float2*)(old + (long long)b * old_stride + row + f);
-                y[0] = fmaf(left, was.x, y[0]), y[1] = fmaf(left, was.y, y[1]);
-              }
-              if (found) *(float2*)(found + place + f) = make_float2(y[0], y[1]);
-              if (operand) store_pair(operand + place + f, pair(y[0], y[1]));
-            }
+            if (f < REAL_D) *(float2*)(out + g * OUT_LD + f) = make_float2(y[0], y[1]);
 #endif
             y[0] = y[1] = 0.f;
           }
+          warp_barrier();
+#pragma unroll
+          for (int y = 0; y < PIECES; y++) {
+            const int z = (lane + 32 * y) * PIECE;
+            if (z < end) {
+              float made[PIECE];
+              read_piece(made, out + (OUT_LD == REAL_D ? z : z / REAL_D * OUT_LD + z % REAL_D));
+#pragma unroll
+              for (int e = 0; e < PIECE; e++) made[e] = fmaf(left, was[y][e], made[e]);
+              if (found) write_piece(found + memory + begin + 32 * y * PIECE, made);
+              if (operand) narrow_piece(operand + memory + begin + 32 * y * PIECE, made);
+            }
+          }
+          warp_barrier();
         }
       pass++, chunk = 0;
     } else {

@@ -1,51 +1,38 @@
 // Back from the relational memory M[s] = sum over steps t and keys j of K[t][j][s] (x) left[t][j] (`fold.cu` has the axes), given its
 // gradient dM: to queries, keys, values and fades. A match K = tanh(q_s k_j) is made by the lane that is given its gradient.
 //
-// Rows m are keys of steps, in groups of 8 of one step; a warp has two groups, a block whole steps. All warps read
-// dM[s] for one query after the other: as right operand with neighbours f and columns i (for the
-// gradient of the matches), and with neighbours i and columns f (for that of the values).
+// Rows m are keys of steps, in groups of 8 of one step; a warp has two groups, a block whole steps. All warps read dM[s] for one
+// query after the other, from rows i of columns f: as right operand with neighbours f and columns i (for the gradient of the
+// matches), and with neighbours i and columns f (for that of the values). Where there is room for two, the next one is
+// brought there meanwhile, 16 rows at a time.
 #define THREADS (32 * WARPS)
 #define DEEP (D / 16)
 #define GROUPS ((REAL_N + 7) / 8)
 #define NEAR (2 * WARPS / GROUPS)
-// tiles that a warp fetches before it waits
-#define FETCHED 2
-
-struct Shared {
-  elem across[D * D];
-  elem left[PRECISION < 2 ? 8 : 16 * WARPS * D];  // left operands that registers have no place for
-  elem down[TURN ? 8 : D * D];
-  float keys[16 * WARPS][D + 8];
-  float queries[NEAR][D + 8];
-  float to_query[2 * WARPS][D + 16];  // of each group
-  float to_fade[2 * WARPS];
-};
+#define LD (D + 8)
+#define UNIT (REAL_D % 4 == 0 ? 4 : REAL_D % 2 == 0 ? 2 : 1)
+// operands are copied as they are, if their rows begin at multiples of 16 bytes
+#define AS_IS (!FLOATS && REAL_D % 8 == 0)
+#define PIECE (AS_IS ? 8 : REAL_D % 2 ? 1 : 4)
+#define PIECES ((16 * REAL_D / PIECE + THREADS - 1) / THREADS)
 
 #if FLOATS
 typedef float given_t;
+DI float value_of(given_t x, float by) { return by * x; }
 #else
 typedef elem given_t;
+DI float value_of(given_t x, float) { return widen(x); }
 #endif
-DI float2 two(const given_t* from, int f, float by) {
-#if REAL_D % 2
-  const float x = f < REAL_D, y = f + 1 < REAL_D;
-#if FLOATS
-  return make_float2(x ? by * from[f] : 0.f, y ? by * from[f + 1] : 0.f);
-#else
-  return make_float2(x ? widen(from[f]) : 0.f, y ? widen(from[f + 1]) : 0.f);
-#endif
-#else
-  if (f >= REAL_D) return make_float2(0.f, 0.f);
-#if FLOATS
-  const float2 x = *(const float2*)(from + f);
-  return make_float2(by * x.x, by * x.y);
-#else
-  struct alignas(2 * sizeof(elem)) Two { elem x, y; };
-  const Two x = *(const Two*)(from + f);
-  return make_float2(widen(x.x), widen(x.y));
-#endif
-#endif
-}
+struct alignas(PIECE * sizeof(given_t)) Piece { given_t x[PIECE]; };
+
+struct Shared {
+  elem given[BUFFERS][D][LD];
+  elem left[PRECISION < 2 ? 8 : 16 * WARPS * D];  // left operands that registers have no place for
+  float keys[16 * WARPS][D + 8];
+  float queries[2][NEAR][D + 8];
+  float to_query[2][GROUPS > 1 ? 2 * WARPS : 1][GROUPS > 1 ? D + 16 : 4];  // of each group, where a step has many
+  float to_fade[2 * WARPS];
+};
 
 extern "C" __global__ void __launch_bounds__(THREADS, AT_ONCE) fold_back(
     const float* __restrict__ normal, const float* __restrict__ fades, const given_t* __restrict__ d_memory,
@@ -53,96 +40,149 @@ extern "C" __global__ void __launch_bounds__(THREADS, AT_ONCE) fold_back(
     int fade_stride, int parts) {
   SHARED_MEMORY(Shared, sh)
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
-  const int b = blockIdx.x / parts, first = start + blockIdx.x % parts * NEAR;
+  const int b = blockIdx.x / parts, first = start + blockIdx.x % parts * NEAR, near = stop - first < NEAR ? stop - first : NEAR;
   const long long begin = ((long long)b * time + first) * 3 * REAL_N * REAL_D;
   const float *from = normal + begin, by = scale ? *scale : 1.f, back = 1.f / by;
   const given_t* memory = d_memory + (long long)b * REAL_N * REAL_D * REAL_D;
-  int step[2], key[2];
-  bool in[2];
-  float fade[2];
+
+  // 16 rows of what is given are one piece of memory, which the threads share out
+  Piece fetching[PIECES];
+  const auto fetch = [&](int s, int y) {
+    const int thread = anew(threadIdx.x), end = (REAL_D - 16 * y < 16 ? REAL_D - 16 * y : 16) * REAL_D;
+    const given_t* rows = memory + (s * REAL_D + 16 * y) * REAL_D;
 #pragma unroll
-  for (int h = 0; h < 2; h++) {
-    const int group = 2 * warp + h;
-    step[h] = group / GROUPS, key[h] = group % GROUPS * 8 + g;
-    in[h] = step[h] < NEAR && first + step[h] < stop && key[h] < REAL_N;
-    fade[h] = in[h] ? fades[(long long)b * fade_stride + first + step[h]] : 0.f;
-    // a group beyond the last step has no queries of its own
-    if (step[h] >= NEAR) step[h] = 0;
+    for (int k = 0; k < PIECES; k++) {
+      const int z = (thread + k * THREADS) * PIECE;
+#if AS_IS
+      if (z < end) copy_async<16>(&sh.given[s % BUFFERS][16 * y + z / REAL_D][z % REAL_D], rows + z, true);
+#else
+      if (z < end) fetching[k] = *(const Piece*)(rows + z);
+#endif
+    }
+  };
+  const auto keep = [&](int s, int y) {
+#if !AS_IS
+    const int thread = anew(threadIdx.x), end = (REAL_D - 16 * y < 16 ? REAL_D - 16 * y : 16) * REAL_D;
+    elem(*rows)[LD] = sh.given[s % BUFFERS] + 16 * y;
+#pragma unroll
+    for (int k = 0; k < PIECES; k++) {
+      const int z = (thread + k * THREADS) * PIECE, row = z / REAL_D, f = z % REAL_D;
+      if (z < end) {
+        float x[PIECE];
+#pragma unroll
+        for (int e = 0; e < PIECE; e++) x[e] = value_of(fetching[k].x[e], by);
+#if REAL_D % 4 == 0
+        store4(&rows[row][f], x);
+#elif REAL_D % 2 == 0
+        const bool next = f + 2 == REAL_D;
+        store_pair(&rows[row][f], pair(x[0], x[1]));
+        store_pair(&rows[row + next][next ? 0 : f + 2], pair(x[2], x[3]));
+#else
+        rows[row][f] = narrow(x[0]);
+#endif
+      }
+    }
+#endif
+  };
+  const auto fetch_queries = [&](int s) {
+    const int thread = anew(threadIdx.x);
+    for (int t = thread / 32; t < NEAR; t += WARPS)
+#pragma unroll
+      for (int i = thread % 32 * UNIT; i < D; i += 32 * UNIT) {
+        const bool there = t < near && i < REAL_D;
+        copy_async<4 * UNIT>(&sh.queries[s & 1][t][i], from + (there ? (t * 3 * REAL_N + s) * REAL_D + i : 0), there);
+      }
+  };
+  // a row of a lane: where its key stands, if there is one
+  const auto place_of = [&](int h, bool& in) {
+    const int thread = anew(threadIdx.x), group = 2 * (thread / 32) + h, t = group / GROUPS, j = group % GROUPS * 8 + thread % 32 / 4;
+    in = t < near && j < REAL_N;
+    return in ? ((t * 3 + 1) * REAL_N + j) * REAL_D : 0;
+  };
+  const auto fade_of = [&](int h) { return fades[(long long)b * fade_stride + first + (2 * (anew(threadIdx.x) / 32) + h) / GROUPS]; };
+
+  for (int m = warp; m < 16 * WARPS; m += WARPS) {
+    const int t = m / 8 / GROUPS, j = m / 8 % GROUPS * 8 + m % 8;
+#pragma unroll
+    for (int i = lane * UNIT; i < D; i += 32 * UNIT) {
+      const bool there = t < near && j < REAL_N && i < REAL_D;
+      copy_async<4 * UNIT>(&sh.keys[m][i], from + (there ? ((t * 3 + 1) * REAL_N + j) * REAL_D + i : 0), there);
+    }
   }
-  for (int x = tid; x < 16 * WARPS * D; x += THREADS) {
-    const int m = x / D, i = x % D, group = m / 8, t = group / GROUPS, j = group % GROUPS * 8 + m % 8;
-    const bool there = t < NEAR && first + t < stop && j < REAL_N && i < REAL_D;
-    sh.keys[m][i] = there ? from[(t * 3 + 1) * REAL_N * REAL_D + j * REAL_D + i] : 0.f;
+  fetch_queries(0);
+  // what is beyond the width stays zero
+  for (int x = tid; x < BUFFERS * (D - REAL_D) * D; x += THREADS) {
+    const int y = x / BUFFERS, n = x % BUFFERS;
+    sh.given[n][y % D][REAL_D + y / D] = narrow(0.f);
+    sh.given[n][REAL_D + y / D][y % D] = narrow(0.f);
+  }
+UNROLL
+  for (int y = 0; y < DEEP; y++) {
+    fetch(0, y);
+    keep(0, y);
   }
 #if PRECISION < 2
   pair_t left[DEEP][4];
 #endif
+  {
+    bool in[2];
+    const float* value[2];
+    float fade[2];
 #pragma unroll
-  for (int x = 0; x < DEEP; x++) {
-    pair_t made[4];
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      const int h = e & 1, f = 16 * x + 8 * (e >> 1) + 2 * tq;
-      const float* value = from + ((step[h] * 3 + 2) * REAL_N + key[h]) * REAL_D + f;
-      made[e] = pair(in[h] && f < REAL_D ? fade[h] * value[0] : 0.f, in[h] && f + 1 < REAL_D ? fade[h] * value[1] : 0.f);
+    for (int h = 0; h < 2; h++) {
+      value[h] = from + place_of(h, in[h]) + REAL_N * REAL_D;
+      fade[h] = in[h] ? fade_of(h) : 0.f;
     }
+#pragma unroll
+    for (int x = 0; x < DEEP; x++) {
+      pair_t made[4];
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        const int h = e & 1, f = 16 * x + 8 * (e >> 1) + 2 * tq;
+#if REAL_D % 2
+        made[e] = pair(in[h] && f < REAL_D ? fade[h] * value[h][f] : 0.f, in[h] && f + 1 < REAL_D ? fade[h] * value[h][f + 1] : 0.f);
+#else
+        const float2 v = in[h] && f < REAL_D ? *(const float2*)(value[h] + f) : make_float2(0.f, 0.f);
+        made[e] = pair(fade[h] * v.x, fade[h] * v.y);
+#endif
+      }
 #if PRECISION < 2
 #pragma unroll
-    for (int e = 0; e < 4; e++) left[x][e] = made[e];
+      for (int e = 0; e < 4; e++) left[x][e] = made[e];
 #else
-    store_pairs(sh.left + ((warp * DEEP + x) * 32 + lane) * 8, made);
+      store_pairs(sh.left + ((warp * DEEP + x) * 32 + lane) * 8, made);
 #endif
+    }
   }
+  // a group beyond the last step has no queries of its own
+  int step[2];
+#pragma unroll
+  for (int h = 0; h < 2; h++) step[h] = (2 * warp + h) / GROUPS < NEAR ? (2 * warp + h) / GROUPS : 0;
+  fetched();
+  barrier();
+
   float to_keys[2 * DEEP][4] = {}, to_left[2 * DEEP][4] = {};
   for (int s = 0; s < REAL_N; s++) {
-    for (int x = tid; x < NEAR * D; x += THREADS) {
-      const int t = x / D, i = x % D;
-      sh.queries[t][i] = first + t < stop && i < REAL_D ? from[(t * 3 * REAL_N + s) * REAL_D + i] : 0.f;
-    }
-    for (int z0 = warp; z0 < DEEP * DEEP; z0 += FETCHED * WARPS) {
-      float2 given[FETCHED][4];
-#pragma unroll
-      for (int n = 0; n < FETCHED; n++) {
-        const int z = z0 + n * WARPS, y = z / DEEP, x = z % DEEP;
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          const int i = 16 * y + 8 * (e >> 1) + g, f = 16 * x + 8 * (e & 1) + 2 * tq;
-          given[n][e] = z < DEEP * DEEP && i < REAL_D ? two(memory + (s * REAL_D + i) * REAL_D, f, by) : make_float2(0.f, 0.f);
-        }
-      }
-#pragma unroll
-      for (int n = 0; n < FETCHED; n++) {
-        const int z = z0 + n * WARPS;
-        if (z < DEEP * DEEP) {
-          pair_t x[4];
-#pragma unroll
-          for (int e = 0; e < 4; e++) x[e] = pair(given[n][e].x, given[n][e].y);
-          store_pairs(sh.across + (z * 32 + lane) * 8, x);
-#if !TURN
-#pragma unroll
-          for (int e = 0; e < 4; e++) x[e] = transposed(given[n][2 * (e & 1) + (e >> 1)].x, given[n][2 * (e & 1) + (e >> 1)].y);
-          store_pairs(sh.down + (z * 32 + lane) * 8, x);
+    const bool more = s + 1 < REAL_N;
+    const elem(*given)[LD] = sh.given[s % BUFFERS];
+    const auto to_match_of = [&](float (*to_match)[4], int y, int x) {
+      pair_t right[4];
+      load_rights(right, &given[16 * y][16 * x], LD);
+#if PRECISION < 2
+      const pair_t* a = left[x];
+#else
+      pair_t a[4];
+      load_pairs(sh.left + ((warp * DEEP + x) * 32 + lane) * 8, a);
 #endif
-        }
-      }
-    }
-    barrier();
+      multiply16_twice(to_match[0], to_match[1], a, right, right + 2);
+    };
+    if (more) fetch_queries(s + 1);
+    float to_match[2][4] = {};
+#pragma unroll
+    for (int x = 0; x < DEEP; x++) to_match_of(to_match, 0, x);
 #pragma unroll
     for (int y = 0; y < DEEP; y++) {
-      float to_match[2][4] = {};
-#pragma unroll
-      for (int x = 0; x < DEEP; x++) {
-        pair_t right[4];
-        load_pairs(sh.across + ((y * DEEP + x) * 32 + lane) * 8, right);
-#if PRECISION < 2
-        const pair_t* a = left[x];
-#else
-        pair_t a[4];
-        load_pairs(sh.left + ((warp * DEEP + x) * 32 + lane) * 8, a);
-#endif
-        multiply16(to_match[0], a, right);
-        multiply16(to_match[1], a, right + 2);
-      }
+      if (BUFFERS > 1 && more) fetch(s + 1, y);
       pair_t matches[4];
       float part[8];
 #pragma unroll
@@ -150,13 +190,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, AT_ONCE) fold_back(
 #pragma unroll
         for (int h = 0; h < 2; h++) {
           const int i = 16 * y + 8 * e + 2 * tq;
-          const float2 k = *(const float2*)&sh.keys[16 * warp + 8 * h + g][i], q = *(const float2*)&sh.queries[step[h]][i];
+          const float2 k = *(const float2*)&sh.keys[16 * warp + 8 * h + g][i], q = *(const float2*)&sh.queries[s & 1][step[h]][i];
           const float m0 = tanh_of(q.x * k.x), m1 = tanh_of(q.y * k.y);
           matches[2 * e + h] = pair(m0, m1);
           const float d0 = to_match[e][2 * h] * (1.f - m0 * m0), d1 = to_match[e][2 * h + 1] * (1.f - m1 * m1);
           to_keys[2 * y + e][2 * h] = fmaf(d0, q.x, to_keys[2 * y + e][2 * h]);
           to_keys[2 * y + e][2 * h + 1] = fmaf(d1, q.y, to_keys[2 * y + e][2 * h + 1]);
           part[4 * e + 2 * h] = d0 * k.x, part[4 * e + 2 * h + 1] = d1 * k.y;
+          to_match[e][2 * h] = to_match[e][2 * h + 1] = 0.f;
         }
       // the sum over g of eight numbers: each time a lane hands over the half that it does not end with
       const bool is_e = g & 4, is_h = g & 2, is_second = g & 1;
@@ -166,54 +207,87 @@ extern "C" __global__ void __launch_bounds__(THREADS, AT_ONCE) fold_back(
 #pragma unroll
       for (int n = 0; n < 2; n++) both[n] = (is_h ? four[2 + n] : four[n]) + from_xor(is_h ? four[n] : four[2 + n], 8);
       const float whole = (is_second ? both[1] : both[0]) + from_xor(is_second ? both[0] : both[1], 4);
-      sh.to_query[2 * warp + (g >> 1 & 1)][16 * y + 8 * (g >> 2) + 2 * tq + (g & 1)] = whole;
+      {
+        const int own = anew(lane) >> 2, group = 2 * warp + (own >> 1 & 1), i = 16 * y + 8 * (own >> 2) + 2 * tq + (own & 1);
+#if GROUPS > 1
+        sh.to_query[s & 1][group][i] = whole;
+#else
+        if (group < near && i < REAL_D) d_normal[begin + (group * 3 * REAL_N + s) * REAL_D + i] = back * whole;
+#endif
+      }
+      // the products of the next rows have no place to wait for: they come between those of these
 #pragma unroll
       for (int x = 0; x < DEEP; x++) {
         pair_t right[4];
-#if TURN
-        pair_t flat[4];
-        load_pairs(sh.across + ((y * DEEP + x) * 32 + lane) * 8, flat);
-#pragma unroll
-        for (int e = 0; e < 4; e++) right[e] = transposed(flat[2 * (e & 1) + (e >> 1)].x, flat[2 * (e & 1) + (e >> 1)].y);
-#else
-        load_pairs(sh.down + ((y * DEEP + x) * 32 + lane) * 8, right);
-#endif
-        multiply16(to_left[2 * x], matches, right);
-        multiply16(to_left[2 * x + 1], matches, right + 2);
+        load_turned(right, &given[16 * y][16 * x], LD);
+        if (y + 1 < DEEP) to_match_of(to_match, y + 1, x);
+        multiply16_twice(to_left[2 * x], to_left[2 * x + 1], matches, right, right + 2);
       }
+      if (BUFFERS > 1 && more) keep(s + 1, y);
     }
+#if BUFFERS == 1
     barrier();
-    for (int x = tid; x < NEAR * REAL_D; x += THREADS) {
-      const int t = x / REAL_D, i = x % REAL_D;
-      float sum = 0.f;
-      for (int u = 0; u < GROUPS; u++) sum += sh.to_query[t * GROUPS + u][i];
-      if (first + t < stop) d_normal[begin + (t * 3 * REAL_N + s) * REAL_D + i] = back * sum;
-    }
+    if (more)
+UNROLL
+      for (int y = 0; y < DEEP; y++) {
+        fetch(s + 1, y);
+        keep(s + 1, y);
+      }
+#endif
+    fetched();
+    barrier();
+#if GROUPS > 1
+    for (int t = anew(threadIdx.x) / 32; t < near; t += WARPS)
+      for (int i = lane; i < REAL_D; i += 32) {
+        float sum = 0.f;
+#pragma unroll
+        for (int u = 0; u < GROUPS; u++) sum += sh.to_query[s & 1][t * GROUPS + u][i];
+        d_normal[begin + (t * 3 * REAL_N + s) * REAL_D + i] = back * sum;
+      }
+#endif
   }
 #pragma unroll
   for (int h = 0; h < 2; h++) {
-    float to_fade = 0.f;
-    const int row = ((in[h] ? step[h] * 3 + 1 : 0) * REAL_N + (in[h] ? key[h] : 0)) * REAL_D;
-    float *to_key = d_normal + begin + row, *to_value = to_key + REAL_N * REAL_D;
-    const float* value = from + row + REAL_N * REAL_D;
+    bool in;
+    const int row = place_of(h, in);
+    const float *value = from + row + REAL_N * REAL_D, fade = in ? fade_of(h) : 0.f;
+    float *to_key = d_normal + begin + row, *to_value = to_key + REAL_N * REAL_D, to_fade = 0.f;
 #pragma unroll
     for (int x = 0; x < 2 * DEEP; x++) {
       const int f = 8 * x + 2 * tq;
+      float* y = to_left[x] + 2 * h;
+      y[0] *= back, y[1] *= back;
+#if REAL_D % 2
       for (int e = 0; e < 2; e++)
-        if (in[h] && f + e < REAL_D) {
-          const float y = back * to_left[x][2 * h + e];
-          to_fade = fmaf(y, value[f + e], to_fade);
-          to_key[f + e] = back * to_keys[x][2 * h + e];
-          to_value[f + e] = fade[h] * y;
-        }
+        if (in && f + e < REAL_D) to_fade = fmaf(y[e], value[f + e], to_fade);
+#else
+      if (in && f < REAL_D) {
+        const float2 v = *(const float2*)(value + f);
+        to_fade = fmaf(y[0], v.x, fmaf(y[1], v.y, to_fade));
+      }
+#endif
+    }
+#pragma unroll
+    for (int x = 0; x < 2 * DEEP; x++) {
+      const int f = 8 * x + 2 * tq;
+      const float *y = to_left[x] + 2 * h, *k = to_keys[x] + 2 * h;
+#if REAL_D % 2
+      for (int e = 0; e < 2; e++)
+        if (in && f + e < REAL_D) to_key[f + e] = back * k[e], to_value[f + e] = fade * y[e];
+#else
+      if (in && f < REAL_D) {
+        *(float2*)(to_key + f) = make_float2(back * k[0], back * k[1]);
+        *(float2*)(to_value + f) = make_float2(fade * y[0], fade * y[1]);
+      }
+#endif
     }
     to_fade = over_g(over_tq(to_fade));
     if (lane == 0) sh.to_fade[2 * warp + h] = to_fade;
   }
   barrier();
-  for (int t = tid; t < NEAR; t += THREADS) {
+  for (int t = tid; t < near; t += THREADS) {
     float sum = 0.f;
     for (int u = 0; u < GROUPS; u++) sum += sh.to_fade[t * GROUPS + u];
-    if (first + t < stop) d_fades[(long long)b * time + first + t] = sum;
+    d_fades[(long long)b * time + first + t] = sum;
   }
 }

@@ -80,7 +80,10 @@ class Steps(NamedTuple):
             old: The memory before, of all rows or one for all.
             carry: What is left of that, for all rows or one for all.
         """
-        normal, defines = self.normal, {**self._defines(), **_tiles(self._defines())}
+        normal, defines = self.normal, self._defines()
+        defines |= tiles(defines, room(normal.device))
+        # 16 bytes are read at a time
+        old = old.clone() if old is not None and old.data_ptr() % 16 else old
         held = defines["PER"] * defines["SETS"]
         passes = -(-self.queries // held)
         # many sequences leave enough blocks if each has all queries, and writes while it goes on
@@ -110,6 +113,8 @@ class Steps(NamedTuple):
             d_normal: Of all steps.
             d_fades: Of all steps, one for each row.
         """
+        # 16 bytes are read at a time
+        d_memory = d_memory.clone() if d_memory.data_ptr() % 16 else d_memory
         floats = self.kind == torch.float32 or d_memory.dtype != self.kind
         defines = {**self._defines(), "FLOATS": int(floats)}
         defines |= back_tiles(defines, room(self.normal.device))
@@ -126,39 +131,51 @@ def _stride(x: Tensor | None) -> int:
     return 0 if x is None or x.shape[0] == 1 else x.stride(0)
 
 
-def _tiles(f: dict[str, int]) -> dict[str, int]:
-    """Queries of a warp and of a block, as far as registers go."""
+def fold_bytes(f: dict[str, int]) -> int:
+    """Shared memory of `fold`; a test compares it with what the compiler says."""
+    d, width, queries, rows = f["D"], f["REAL_D"], f["REAL_N"], 16 * f["TILES"]
+    short, held = f["PRECISION"] < PRECISIONS["fp32"], f["PER"] * f["SETS"]
+    near = (rows + queries - 2) // queries + 1 if rows % queries else rows // queries
+    left = 2 * rows * (d + 8) if short else 4 * rows * (d + 4)
+    stage = 4 * (rows + near * held) * (d + 4) + left
+    out = 2 * d * f["SETS"] * (width if width % 4 else d + 8)
+    return 2 * stage + 4 * rows * d + out + 4 * rows
+
+
+def tiles(f: dict[str, int], most: int) -> dict[str, int]:
+    """Queries of a warp and of a block, as far as registers go, and rows that are staged."""
     deep, short = f["D"] // 16, f["PRECISION"] < PRECISIONS["fp32"]
     per = min(4 if deep <= 4 else 2, f["REAL_N"])  # noqa: PLR2004 128 sums a lane
     warps = 12 if short and per * deep <= 12 else 8  # noqa: PLR2004 168 registers, or 255
     sets = max(1, min(warps // deep, -(-f["REAL_N"] // per)))
-    return {"PER": per, "SETS": sets, "TILES": sets * -(-2 // sets)}
+    tries = [{"PER": per, "SETS": sets, "TILES": many} for many in (4, 2, 1)]
+    return next((x for x in tries if fold_bytes({**f, **x}) <= most), tries[-1])
 
 
 def back_bytes(f: dict[str, int]) -> int:
     """Shared memory of `fold_back`; a test compares it with what the compiler says."""
     d, warps, short = f["D"], f["WARPS"], f["PRECISION"] < PRECISIONS["fp32"]
     e, near = 2 if short else 4, 2 * warps // -(-f["REAL_N"] // 8)
+    queries = 2 * warps * (d + 16) if f["REAL_N"] > 8 else 4  # noqa: PLR2004 keys of a group
     parts = (
-        e * d * d,
+        e * f["BUFFERS"] * d * (d + 8),
         e * (8 if short else 16 * warps * d),
-        e * (8 if f["TURN"] else d * d),
         64 * warps * (d + 8),
-        4 * near * (d + 8),
-        8 * warps * (d + 16),
+        8 * near * (d + 8),
+        8 * queries,
         8 * warps,
     )
     return sum(parts)
 
 
 def back_tiles(f: dict[str, int], most: int) -> dict[str, int]:
-    """Warps of a block, and whether gradients of memories stand there in both orders."""
+    """Warps of a block, and for how many queries gradients of memories stand there."""
     short, groups = f["PRECISION"] < PRECISIONS["fp32"], -(-f["REAL_N"] // 8)
     narrow = f["D"] <= 96  # noqa: PLR2004 what 168 registers hold
     tries = (6 if narrow else 4, 3, 2) if short else (8, 6, 4, 3, 2, 1)
-    for turn in (0,) if short else (0, 1):
+    for buffers in (2, 1):
         for warps in tries:
-            found = {"WARPS": warps, "TURN": turn, "AT_ONCE": 1}
+            found = {"WARPS": warps, "BUFFERS": buffers, "AT_ONCE": 1}
             # a block has whole steps
             if 2 * warps >= groups and back_bytes({**f, **found}) <= most:
                 twice = short and 2 * back_bytes({**f, **found}) <= most - 4096

@@ -79,6 +79,19 @@ DI void load_right(pair_t* b, const elem* tile, int ld) {
                : "=r"(b[0]), "=r"(b[1])
                : "r"(shared_place(tile + (lane & 7) * ld + 8 * (lane >> 3 & 1))));
 }
+// two right operands: of a tile of 16 x 16 (columns, contraction), and of one that stands the other way
+DI void load_rights(pair_t* b, const elem* tile, int ld) {
+  const int lane = threadIdx.x & 31;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"(shared_place(tile + ((lane & 7) + 8 * (lane >> 4)) * ld + 8 * (lane >> 3 & 1))));
+}
+DI void load_turned(pair_t* b, const elem* tile, int ld) {
+  const int lane = threadIdx.x & 31;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"(shared_place(tile + (lane & 15) * ld + 8 * (lane >> 4))));
+}
 DI void store_tile(elem* tile, int lane, const pair_t* x) { *(uint4*)(tile + 8 * lane) = make_uint4(x[0], x[1], x[2], x[3]); }
 DI void load_tile(const elem* tile, int lane, pair_t* x) { load_pairs(tile + 8 * lane, x); }
 DI elem narrow(float x) { return (elem)(pair(x, 0.f) & 0xffffu); }
@@ -265,6 +278,19 @@ DI void load_right(pair_t* b, const elem* tile, int ld) {
   const int lane = threadIdx.x & 31;
   const elem* from = tile + (lane >> 2) * ld + 2 * (lane & 3);
   b[0] = load_pair(from), b[1] = load_pair(from + 8);
+}
+DI void load_rights(pair_t* b, const elem* tile, int ld) {
+  load_right(b, tile, ld);
+  load_right(b + 2, tile + 8 * ld, ld);
+}
+DI void load_turned(pair_t* b, const elem* tile, int ld) {
+  const int lane = threadIdx.x & 31;
+  const elem* from = tile + 2 * (lane & 3) * ld + (lane >> 2);
+#pragma unroll
+  for (int n = 0; n < 4; n++) {
+    const elem* x = from + 8 * (n & 1) * ld + 8 * (n >> 1);
+    b[n] = pair(widen(x[0]), widen(x[ld]));
+  }
 }
 #endif
 
