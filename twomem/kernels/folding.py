@@ -15,6 +15,10 @@ from twomem.kernels.fold_call import Steps
 from twomem.kernels.products import OPERANDS, product, range_of, rescaled, scaled
 from twomem.kernels.single_steps import SingleSteps, known
 
+Pair = tuple[Tensor, Tensor]
+_MOST_KEPT = 64 * 2**20
+"""Bytes of a memory that is kept as operands for the way back."""
+
 
 def _kind(precision: str) -> torch.dtype:
     return OPERANDS.get(precision, torch.float32)
@@ -30,9 +34,7 @@ def _leading(normal: Tensor, ends: list[int]) -> int:
 
 
 @torch.library.custom_op("twomem::distil", mutates_args=())
-def distil(
-    normal: Tensor, fades: Tensor, weight: Tensor, ends: list[int], precision: str
-) -> Tensor:
+def distil(normal: Tensor, fades: Tensor, weight: Tensor, ends: list[int], precision: str) -> Pair:
     """For each stretch of steps, `weight` times its sum: stretch, batch, query, distilled.
 
     Args:
@@ -41,36 +43,61 @@ def distil(
         weight: The map: distilled, width_depth.
         ends: The step behind each stretch; the first begins at 0.
         precision: Of the operands.
+
+    Returns:
+        That, and the memory of the first stretch as operands, if there is only one of many steps
+        and it is small: the way back needs it again.
     """
     kind, lead, found = _kind(precision), _leading(normal, ends), []
+    laid = normal.new_empty(0, dtype=kind)
     if lead:
-        found.append(_early(Steps.of(normal, fades, precision), weight.to(kind), ends[:lead]))
+        early, laid = _early(Steps.of(normal, fades, precision), weight.to(kind), ends[:lead])
+        found.append(early)
     if lead < len(ends):
         single = SingleSteps(normal, fades, weight, ends[lead] - 1, kind)
         found.append(single.forward(len(ends) - lead))
-    return torch.cat(found) if len(found) > 1 else found[0]
+    return torch.cat(found) if len(found) > 1 else found[0], laid
 
 
-def _early(steps: Steps, by: Tensor, ends: list[int]) -> Tensor:
+def _kept_for_back(normal: Tensor, lead: int, kind: torch.dtype) -> bool:
+    """Whether the memory of the only stretch of many steps is small enough to be kept."""
+    batch, _, scores, width = normal.shape
+    return lead == 1 and batch * scores // 3 * width**2 * kind.itemsize <= _MOST_KEPT
+
+
+def _early(steps: Steps, by: Tensor, ends: list[int]) -> tuple[Tensor, Tensor]:
     """What stretches of many steps are distilled to: their memories are laid out as operands."""
     shape = (len(ends), len(steps.normal), steps.queries, len(by))
+    if _kept_for_back(steps.normal, len(ends), steps.kind):
+        laid = steps.between(0, ends[0]).operands()
+        return product(laid.flatten(2).flatten(0, 1), by.mT).view(shape), laid
     found = steps.normal.new_empty(shape)
     for x, (start, stop) in enumerate(zip([0, *ends], ends, strict=False)):
         for part in steps.slices():
             rows = steps.rows(part).between(start, stop).operands().flatten(2).flatten(0, 1)
             found[x, part] = product(rows, by.mT).view(-1, *shape[2:])
-    return found
+    return found, steps.normal.new_empty(0, dtype=steps.kind)
 
 
 @distil.register_fake
-def _(normal: Tensor, fades: Tensor, weight: Tensor, ends: list[int], precision: str) -> Tensor:
-    del fades, precision
-    return normal.new_empty(len(ends), normal.shape[0], normal.shape[2] // 3, weight.shape[0])
+def _(normal: Tensor, fades: Tensor, weight: Tensor, ends: list[int], precision: str) -> Pair:
+    del fades
+    kind, (batch, _, scores, width) = _kind(precision), normal.shape
+    kept = _kept_for_back(normal, _leading(normal, ends), kind)
+    laid = (batch, scores // 3, width, width) if kept else (0,)
+    found = normal.new_empty(len(ends), batch, scores // 3, weight.shape[0])
+    return found, normal.new_empty(laid, dtype=kind)
 
 
 @torch.library.custom_op("twomem::distil_backward", mutates_args=())
 def distil_backward(
-    normal: Tensor, fades: Tensor, weight: Tensor, grad: Tensor, ends: list[int], precision: str
+    normal: Tensor,
+    fades: Tensor,
+    weight: Tensor,
+    laid: Tensor,
+    grad: Tensor,
+    ends: list[int],
+    precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of `normal`, `fades` and `weight`."""
     kind, lead = _kind(precision), _leading(normal, ends)
@@ -82,7 +109,7 @@ def distil_backward(
     if lead:
         back, early = scaled(grad[:lead], scale, kind), torch.zeros_like(weight)
         written = [d_normal, d_fades, early]
-        _early_back(steps, weight.to(kind), ends[:lead], back, scale, written)
+        _early_back(steps, weight.to(kind), ends[:lead], back, scale, written, laid)
         found += rescaled([early], scale)
     if lead < len(ends):
         single = SingleSteps(normal, fades, weight, ends[lead] - 1, kind)
@@ -97,13 +124,15 @@ def _early_back(
     back: Tensor,
     scale: Tensor | None,
     found: list[Tensor],
+    laid: Tensor,
 ) -> None:
     """Writes gradients of stretches of many steps; that of the map is in the range of operands."""
     d_normal, d_fades, d_weight = found
     for each, start, stop in zip(back, [0, *ends], ends, strict=False):
         for part in steps.slices():
             some, to_rows = steps.rows(part).between(start, stop), each[part].flatten(0, 1)
-            d_weight += product(to_rows.mT, some.operands().flatten(2).flatten(0, 1))
+            memory = laid[part] if laid.numel() else some.operands()
+            d_weight += product(to_rows.mT, memory.flatten(2).flatten(0, 1))
             some.back(to_rows @ by, scale, d_normal[part], d_fades[part])
 
 
@@ -112,13 +141,14 @@ def _(normal: Tensor, fades: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, T
     return torch.empty_like(normal), normal.new_empty(fades.shape), torch.empty_like(weight)
 
 
-def _distil_saves(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    del output
-    ctx.save_for_backward(*inputs[:3])
+def _distil_saves(ctx: Any, inputs: tuple[Any, ...], output: Pair) -> None:
+    ctx.save_for_backward(*inputs[:3], output[1])
     ctx.how = inputs[3:]
+    ctx.set_materialize_grads(False)
 
 
-def _distil_back(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+def _distil_back(ctx: Any, grad: Tensor, unused: None) -> tuple[Any, ...]:
+    del unused
     return (*distil_backward(*ctx.saved_tensors, grad, *ctx.how), None, None)
 
 

@@ -5,6 +5,7 @@ and what it wrote becomes gradients of weights before the next.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -103,7 +104,7 @@ class Back:
         grads = map(plain, (d_normal, d_last, by))
         return before, [call.lengths, self.normal, *self.saved, *grads]
 
-    def _of_part(self, streams: Streams, entries: Entries, part: int) -> Iterator[Tensor]:
+    def _of_part(self, streams: Streams, entries: Entries, part: int) -> Iterator[Any]:
         """Where a part writes to, in the order of the kernel; sums over its steps are its own."""
         b = self.call.sizes.batch
         yield from streams[: Streams._fields.index("gain")]

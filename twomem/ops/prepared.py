@@ -1,5 +1,6 @@
 """What the kernels of both STMs take, prepared by few launches."""
 
+import functools
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ class _Blended(torch.autograd.Function):
         blend, *parts = ctx.saved_tensors
         to_parts = [blend.reshape(()) * grad for grad in grads]
         met = [grad.flatten() @ part.flatten() for grad, part in zip(grads, parts, strict=True)]
-        return sum(met[1:], met[0]).reshape(blend.shape), *to_parts
+        return functools.reduce(torch.add, met).reshape(blend.shape), *to_parts
 
 
 def blended(blend: Blend, *parts: Tensor) -> tuple[Tensor, ...]:

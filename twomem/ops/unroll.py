@@ -178,7 +178,7 @@ def _distilled(
     ends = [step + 1 for step in steps]
     # what comes after the last of them is not distilled
     fades = decay.stretches(ends, until=normal.shape[1], rows=len(normal))
-    new = distil(normal, fades.to(normal.dtype), by.weight, ends, precision)
+    new, _ = distil(normal, fades.to(normal.dtype), by.weight, ends, precision)
     held = (relations.flatten(2) @ by.weight.mT).to(new.dtype)
     return mixed(new, decay.between(ends).to(new.dtype), held, by.bias.to(new.dtype))
 
