@@ -16,8 +16,8 @@
 #define PIECE (AS_IS ? 8 : REAL_D % 2 ? 1 : 4)
 #define PIECES ((16 * REAL_D / PIECE + THREADS - 1) / THREADS)
 
-// one product in the place of three leaves registers for what comes next
-#define EARLY (PRECISION < 2)
+// whether there are registers for the next rows' products while those of these are made
+#define EARLY (PRECISION < 2 || D <= 96)
 
 #if FLOATS
 typedef float given_t;
