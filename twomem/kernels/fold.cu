@@ -166,47 +166,54 @@ SOME_TILES
       const float left = old ? carry[(long long)b * carry_stride] : 0.f;
       const long long memory = (long long)b * REAL_N * REAL_D * REAL_D;
       float* out = sh.out[warp];
+      // half a tile of a query, and where a lane's piece of it begins
+      const auto ends_of = [&](int half, unsigned& begin) -> unsigned {
+        const int i = i0 + 8 * (half & 1), query = pass * HELD + set * PER + half / 2, full = REAL_D - i < 8 ? REAL_D - i : 8;
+        begin = (query * REAL_D + i) * REAL_D;
+        return query < REAL_N && full > 0 ? full * REAL_D : 0;
+      };
+      // what was there before is asked for while the half before it is written
+      float was[2 * PER][PIECES][PIECE] = {};
+      const auto ask = [&](int half) {
+        unsigned begin, own = (unsigned)anew(threadIdx.x) % 32 * PIECE, end = ends_of(half, begin);
+        const float* before = old + (long long)b * old_stride + begin + own;
 #pragma unroll
-      for (int s = 0; s < PER; s++)
+        for (int y = 0; y < PIECES; y++)
+          if (own + 32 * y * PIECE < end) read_piece(was[half][y], before + 32 * y * PIECE);
+      };
+      if (old) ask(0);
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-          const int i = i0 + 8 * h, query = pass * HELD + set * PER + s, full = REAL_D - i < 8 ? (REAL_D > i ? REAL_D - i : 0) : 8;
-          const unsigned own = (unsigned)anew(threadIdx.x) % 32 * PIECE, begin = (query * REAL_D + i) * REAL_D + own, end = query < REAL_N ? full * REAL_D : 0;
-          // all that was before is asked for at once
-          float was[PIECES][PIECE] = {};
-          if (old) {
-            const float* before = old + (long long)b * old_stride + begin;
+      for (int half = 0; half < 2 * PER; half++) {
+        unsigned begin, own = (unsigned)anew(threadIdx.x) % 32 * PIECE, end = ends_of(half, begin);
+        begin += own;
 #pragma unroll
-            for (int y = 0; y < PIECES; y++)
-              if (own + 32 * y * PIECE < end) read_piece(was[y], before + 32 * y * PIECE);
-          }
-#pragma unroll
-          for (int n = 0; n < 2 * DEEP; n++) {
-            const int f = 8 * n + 2 * tq;
-            float* y = sum[s][n] + 2 * h;
+        for (int n = 0; n < 2 * DEEP; n++) {
+          const int f = 8 * n + 2 * tq;
+          float* y = sum[half / 2][n] + 2 * (half & 1);
 #if REAL_D % 2
-            if (f < REAL_D) out[g * OUT_LD + f] = y[0];
-            if (f + 1 < REAL_D) out[g * OUT_LD + f + 1] = y[1];
+          if (f < REAL_D) out[g * OUT_LD + f] = y[0];
+          if (f + 1 < REAL_D) out[g * OUT_LD + f + 1] = y[1];
 #else
-            if (f < REAL_D) *(float2*)(out + g * OUT_LD + f) = make_float2(y[0], y[1]);
+          if (f < REAL_D) *(float2*)(out + g * OUT_LD + f) = make_float2(y[0], y[1]);
 #endif
-            y[0] = y[1] = 0.f;
-          }
-          warp_barrier();
-#pragma unroll
-          for (int y = 0; y < PIECES; y++) {
-            const unsigned z = own + 32 * y * PIECE;
-            if (z < end) {
-              float made[PIECE];
-              read_piece(made, out + (OUT_LD == REAL_D ? z : z / REAL_D * OUT_LD + z % REAL_D));
-#pragma unroll
-              for (int e = 0; e < PIECE; e++) made[e] = fmaf(left, was[y][e], made[e]);
-              if (found) write_piece(found + memory + begin + 32 * y * PIECE, made);
-              if (operand) narrow_piece(operand + memory + begin + 32 * y * PIECE, made);
-            }
-          }
-          warp_barrier();
+          y[0] = y[1] = 0.f;
         }
+        if (old && half + 1 < 2 * PER) ask(half + 1);
+        warp_barrier();
+#pragma unroll
+        for (int y = 0; y < PIECES; y++) {
+          const unsigned z = own + 32 * y * PIECE;
+          if (z < end) {
+            float made[PIECE];
+            read_piece(made, out + (OUT_LD == REAL_D ? z : z / REAL_D * OUT_LD + z % REAL_D));
+#pragma unroll
+            for (int e = 0; e < PIECE; e++) made[e] = fmaf(left, was[half][y][e], made[e]);
+            if (found) write_piece(found + memory + begin + 32 * y * PIECE, made);
+            if (operand) narrow_piece(operand + memory + begin + 32 * y * PIECE, made);
+          }
+        }
+        warp_barrier();
+      }
       pass++, chunk = 0;
     } else {
       chunk++;
