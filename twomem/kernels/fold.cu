@@ -163,8 +163,10 @@ SOME_TILES
       keep_values(to);
     }
     if (ends) {
-      const float left = old ? carry[(long long)b * carry_stride] : 0.f;
-      const long long memory = (long long)b * REAL_N * REAL_D * REAL_D;
+      // found again, so that no register keeps it meanwhile
+      const long long row = anew(blockIdx.x) / groups;
+      const float left = old ? carry[row * carry_stride] : 0.f;
+      const long long memory = row * REAL_N * REAL_D * REAL_D;
       float* out = sh.out[warp];
       // half a tile of a query, and where a lane's piece of it begins
       const auto ends_of = [&](int half, unsigned& begin) -> unsigned {
@@ -176,7 +178,7 @@ SOME_TILES
       float was[2 * PER][PIECES][PIECE] = {};
       const auto ask = [&](int half) {
         unsigned begin, own = (unsigned)anew(threadIdx.x) % 32 * PIECE, end = ends_of(half, begin);
-        const float* before = old + (long long)b * old_stride + begin + own;
+        const float* before = old + row * old_stride + begin + own;
 #pragma unroll
         for (int y = 0; y < PIECES; y++)
           if (own + 32 * y * PIECE < end) read_piece(was[half][y], before + 32 * y * PIECE);
