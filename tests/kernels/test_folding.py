@@ -119,8 +119,16 @@ def test_batches_in_slices_give_the_same(precision, monkeypatch):
     inputs = draw(0, torch.float32, own=True, batch=3)
     whole = learned(kernels, inputs, [4], precision=precision)
     monkeypatch.setattr(fold_call, "_MOST_BYTES", 2 * 4 * QUERIES * WIDTH**2)
-    monkeypatch.setattr(fold_call, "at_once", lambda device: 0)
+    monkeypatch.setattr(fold_call, "at_once", lambda device: 1)
     assert_exact(learned(kernels, inputs, [4], precision=precision), whole, within=1e-5)
+
+
+@pytest.mark.parametrize("blocks", [1, 64])
+@pytest.mark.parametrize("time", [2, 14])
+def test_a_block_has_some_queries_or_all(blocks, time, monkeypatch):
+    monkeypatch.setattr(fold_call, "at_once", lambda device: blocks)
+    inputs = draw(0, torch.float32, queries=5, width=66, time=time, own=True, batch=1)
+    compare(inputs, [time], "half", 2 * WITHIN["half"])
 
 
 def test_of_the_memory_or_of_what_it_is_distilled_to_alone():

@@ -62,47 +62,52 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fold(
 
   // a warp copies whole rows, so that where a row stands is found once. Keys and queries of rows that there are not
   // are those of the last, and meet values of zero
-  const auto fetch = [&](Stage& to, int m0) {
-    const int thread = anew(threadIdx.x), column = thread % 32 * UNIT;
-    for (int row = thread / 32; row < ROWS; row += WARPS) {
+  const auto fetch = [&](Stage& to, unsigned m0) {
+    const unsigned thread = anew(threadIdx.x), column = thread % 32 * UNIT;
+    for (unsigned row = thread / 32; row < ROWS; row += WARPS) {
       const bool there = m0 + row < rows;
-      const int m = there ? m0 + row : rows - 1, t = m / REAL_N;
-      const float* key = from + (m + (2 * t + 1) * REAL_N) * REAL_D;
+      const unsigned m = there ? m0 + row : rows - 1, t = m / REAL_N;
+      const float* key = from + (m + (2 * t + 1) * REAL_N) * REAL_D + column;
+      float *key_to = &to.keys[row][column], *value_to = &sh.values[row][column];
 #pragma unroll
-      for (int i = column; i < REAL_D; i += 32 * UNIT) {
-        copy_async<4 * UNIT>(&to.keys[row][i], key + i, true);
-        copy_async<4 * UNIT>(&sh.values[row][i], key + REAL_N * REAL_D + i, there);
-      }
+      for (int i = 0; i < REAL_D; i += 32 * UNIT)
+        if (column + i < REAL_D) {
+          copy_async<4 * UNIT>(key_to + i, key + i, true);
+          copy_async<4 * UNIT>(value_to + i, key + REAL_N * REAL_D + i, there);
+        }
       if (column == 0) copy_async<4>(&sh.fades[row], fade + t, true);
     }
   };
-  const auto fetch_queries = [&](Stage& to, int pass, int m0) {
-    const int thread = anew(threadIdx.x), column = thread % 32 * UNIT, t0 = m0 / REAL_N, end = stop - start - 1;
-    for (int row = thread / 32; row < NEAR * HELD; row += WARPS) {
-      const int t = t0 + row / HELD < end ? t0 + row / HELD : end, s = pass * HELD + row % HELD;
-      const float* query = from + (t * 3 * REAL_N + (s < REAL_N ? s : REAL_N - 1)) * REAL_D;
+  const auto fetch_queries = [&](Stage& to, int pass, unsigned m0) {
+    const unsigned thread = anew(threadIdx.x), column = thread % 32 * UNIT, t0 = m0 / REAL_N, end = stop - start - 1;
+    for (unsigned row = thread / 32; row < NEAR * HELD; row += WARPS) {
+      const unsigned t = t0 + row / HELD < end ? t0 + row / HELD : end, s = pass * HELD + row % HELD;
+      const float* query = from + (t * 3 * REAL_N + (s < REAL_N ? s : REAL_N - 1)) * REAL_D + column;
+      float* query_to = &to.queries[row][column];
 #pragma unroll
-      for (int i = column; i < REAL_D; i += 32 * UNIT) copy_async<4 * UNIT>(&to.queries[row][i], query + i, true);
+      for (int i = 0; i < REAL_D; i += 32 * UNIT)
+        if (column + i < REAL_D) copy_async<4 * UNIT>(query_to + i, query + i, true);
     }
   };
   const auto keep_values = [&](Stage& to) {
-    const int thread = anew(threadIdx.x), column = thread % 32 * UNIT;
-    for (int row = thread / 32; row < ROWS; row += WARPS) {
-      const float left = sh.fades[row];
+    const unsigned thread = anew(threadIdx.x), column = thread % 32 * UNIT;
+    for (unsigned row = thread / 32; row < ROWS; row += WARPS) {
+      const float left = sh.fades[row], *value = &sh.values[row][column];
+      elem* place = &to.left[row][column];
 #pragma unroll
-      for (int i = column; i < REAL_D; i += 32 * UNIT) {
-        const float* value = &sh.values[row][i];
+      for (int i = 0; i < REAL_D; i += 32 * UNIT)
+        if (column + i < REAL_D) {
 #if REAL_D % 4 == 0
-        const float4 x = *(const float4*)value;
-        const float kept[4] = {left * x.x, left * x.y, left * x.z, left * x.w};
-        store4(&to.left[row][i], kept);
+          const float4 x = *(const float4*)(value + i);
+          const float kept[4] = {left * x.x, left * x.y, left * x.z, left * x.w};
+          store4(place + i, kept);
 #elif REAL_D % 2 == 0
-        const float2 x = *(const float2*)value;
-        store_pair(&to.left[row][i], pair(left * x.x, left * x.y));
+          const float2 x = *(const float2*)(value + i);
+          store_pair(place + i, pair(left * x.x, left * x.y));
 #else
-        to.left[row][i] = narrow(left * *value);
+          place[i] = narrow(left * value[i]);
 #endif
-      }
+        }
     }
   };
 
@@ -118,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fold(
   int pass = first, chunk = 0;
   for (int x = 0; x < work; x++) {
     const bool ends = chunk == chunks - 1, more = x + 1 < work;
-    const int next = ends ? 0 : (chunk + 1) * ROWS, m0 = chunk * ROWS, t0 = m0 / REAL_N;
+    const unsigned next = ends ? 0 : (chunk + 1) * ROWS, m0 = chunk * ROWS, t0 = m0 / REAL_N;
     // keys and values that are all there stay for the next queries
     const Stage &at = sh.stage[x & 1], &held = sh.stage[chunks > 1 ? x & 1 : 0];
     Stage& to = sh.stage[x + 1 & 1];
@@ -132,7 +137,7 @@ SOME_TILES
       pair_t a[PER][4];
 #pragma unroll
       for (int p = 0; p < 2; p++) {
-        const int row = 16 * tile + 8 * p + 2 * tq, t = (m0 + row) / REAL_N - t0, u = REAL_N % 2 ? (m0 + row + 1) / REAL_N - t0 : t;
+        const unsigned row = 16 * tile + 8 * p + 2 * tq, t = (m0 + row) / REAL_N - t0, u = REAL_N % 2 ? (m0 + row + 1) / REAL_N - t0 : t;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
           const int i = i0 + 8 * h + g;
@@ -158,50 +163,59 @@ SOME_TILES
       keep_values(to);
     }
     if (ends) {
-      const float left = old ? carry[(long long)b * carry_stride] : 0.f;
-      const long long memory = (long long)b * REAL_N * REAL_D * REAL_D;
+      // found again, so that no register keeps it meanwhile
+      const long long row = anew(blockIdx.x) / groups;
+      const float left = old ? carry[row * carry_stride] : 0.f;
+      const long long memory = row * REAL_N * REAL_D * REAL_D;
       float* out = sh.out[warp];
+      // half a tile of a query, and where a lane's piece of it begins
+      const auto ends_of = [&](int half, unsigned& begin) -> unsigned {
+        const int i = i0 + 8 * (half & 1), query = pass * HELD + set * PER + half / 2, full = REAL_D - i < 8 ? REAL_D - i : 8;
+        begin = (query * REAL_D + i) * REAL_D;
+        return query < REAL_N && full > 0 ? full * REAL_D : 0;
+      };
+      // what was there before is asked for while the half before it is written
+      float was[2 * PER][PIECES][PIECE] = {};
+      const auto ask = [&](int half) {
+        unsigned begin, own = (unsigned)anew(threadIdx.x) % 32 * PIECE, end = ends_of(half, begin);
+        const float* before = old + row * old_stride + begin + own;
 #pragma unroll
-      for (int s = 0; s < PER; s++)
+        for (int y = 0; y < PIECES; y++)
+          if (own + 32 * y * PIECE < end) read_piece(was[half][y], before + 32 * y * PIECE);
+      };
+      if (old) ask(0);
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-          const int i = i0 + 8 * h, query = pass * HELD + set * PER + s, full = REAL_D - i < 8 ? REAL_D - i : 8;
-          const int begin = (query * REAL_D + i) * REAL_D + anew(lane) * PIECE, end = query < REAL_N ? full * REAL_D : 0;
-          // all that was before is asked for at once
-          float was[PIECES][PIECE] = {};
-          if (old) {
-            const float* before = old + (long long)b * old_stride + begin;
+      for (int half = 0; half < 2 * PER; half++) {
+        unsigned begin, own = (unsigned)anew(threadIdx.x) % 32 * PIECE, end = ends_of(half, begin);
+        begin += own;
 #pragma unroll
-            for (int y = 0; y < PIECES; y++)
-              if ((lane + 32 * y) * PIECE < end) read_piece(was[y], before + 32 * y * PIECE);
-          }
-#pragma unroll
-          for (int n = 0; n < 2 * DEEP; n++) {
-            const int f = 8 * n + 2 * tq;
-            float* y = sum[s][n] + 2 * h;
+        for (int n = 0; n < 2 * DEEP; n++) {
+          const int f = 8 * n + 2 * tq;
+          float* y = sum[half / 2][n] + 2 * (half & 1);
 #if REAL_D % 2
-            if (f < REAL_D) out[g * OUT_LD + f] = y[0];
-            if (f + 1 < REAL_D) out[g * OUT_LD + f + 1] = y[1];
+          if (f < REAL_D) out[g * OUT_LD + f] = y[0];
+          if (f + 1 < REAL_D) out[g * OUT_LD + f + 1] = y[1];
 #else
-            if (f < REAL_D) *(float2*)(out + g * OUT_LD + f) = make_float2(y[0], y[1]);
+          if (f < REAL_D) *(float2*)(out + g * OUT_LD + f) = make_float2(y[0], y[1]);
 #endif
-            y[0] = y[1] = 0.f;
-          }
-          warp_barrier();
-#pragma unroll
-          for (int y = 0; y < PIECES; y++) {
-            const int z = (lane + 32 * y) * PIECE;
-            if (z < end) {
-              float made[PIECE];
-              read_piece(made, out + (OUT_LD == REAL_D ? z : z / REAL_D * OUT_LD + z % REAL_D));
-#pragma unroll
-              for (int e = 0; e < PIECE; e++) made[e] = fmaf(left, was[y][e], made[e]);
-              if (found) write_piece(found + memory + begin + 32 * y * PIECE, made);
-              if (operand) narrow_piece(operand + memory + begin + 32 * y * PIECE, made);
-            }
-          }
-          warp_barrier();
+          y[0] = y[1] = 0.f;
         }
+        if (old && half + 1 < 2 * PER) ask(half + 1);
+        warp_barrier();
+#pragma unroll
+        for (int y = 0; y < PIECES; y++) {
+          const unsigned z = own + 32 * y * PIECE;
+          if (z < end) {
+            float made[PIECE];
+            read_piece(made, out + (OUT_LD == REAL_D ? z : z / REAL_D * OUT_LD + z % REAL_D));
+#pragma unroll
+            for (int e = 0; e < PIECE; e++) made[e] = fmaf(left, was[half][y][e], made[e]);
+            if (found) write_piece(found + memory + begin + 32 * y * PIECE, made);
+            if (operand) narrow_piece(operand + memory + begin + 32 * y * PIECE, made);
+          }
+        }
+        warp_barrier();
+      }
       pass++, chunk = 0;
     } else {
       chunk++;

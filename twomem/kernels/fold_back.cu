@@ -16,6 +16,9 @@
 #define PIECE (AS_IS ? 8 : REAL_D % 2 ? 1 : 4)
 #define PIECES ((16 * REAL_D / PIECE + THREADS - 1) / THREADS)
 
+// whether there are registers for the next rows' products while those of these are made
+#define EARLY (PRECISION < 2 || D <= 96)
+
 #if FLOATS
 typedef float given_t;
 DI float value_of(given_t x, float by) { return by * x; }
@@ -48,26 +51,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, AT_ONCE) fold_back(
   // 16 rows of what is given are one piece of memory, which the threads share out
   Piece fetching[PIECES];
   const auto fetch = [&](int s, int y) {
-    const int thread = anew(threadIdx.x), end = (REAL_D - 16 * y < 16 ? REAL_D - 16 * y : 16) * REAL_D;
+    const unsigned thread = anew(threadIdx.x), end = (REAL_D - 16 * y < 16 ? REAL_D - 16 * y : 16) * REAL_D;
     const given_t* rows = memory + (s * REAL_D + 16 * y) * REAL_D;
 #pragma unroll
     for (int k = 0; k < PIECES; k++) {
-      const int z = (thread + k * THREADS) * PIECE;
+      const unsigned z = (thread + k * THREADS) * PIECE;
 #if AS_IS
-      if (z < end) copy_async<16>(&sh.given[s % BUFFERS][16 * y + z / REAL_D][z % REAL_D], rows + z, true);
+      if ((k + 1) * THREADS * PIECE <= end || z < end) copy_async<16>(&sh.given[s % BUFFERS][16 * y + z / REAL_D][z % REAL_D], rows + z, true);
 #else
-      if (z < end) fetching[k] = *(const Piece*)(rows + z);
+      if ((k + 1) * THREADS * PIECE <= end || z < end) fetching[k] = *(const Piece*)(rows + z);
 #endif
     }
   };
   const auto keep = [&](int s, int y) {
 #if !AS_IS
-    const int thread = anew(threadIdx.x), end = (REAL_D - 16 * y < 16 ? REAL_D - 16 * y : 16) * REAL_D;
+    const unsigned thread = anew(threadIdx.x), end = (REAL_D - 16 * y < 16 ? REAL_D - 16 * y : 16) * REAL_D;
     elem(*rows)[LD] = sh.given[s % BUFFERS] + 16 * y;
 #pragma unroll
     for (int k = 0; k < PIECES; k++) {
-      const int z = (thread + k * THREADS) * PIECE, row = z / REAL_D, f = z % REAL_D;
-      if (z < end) {
+      const unsigned z = (thread + k * THREADS) * PIECE, row = z / REAL_D, f = z % REAL_D;
+      if ((k + 1) * THREADS * PIECE <= end || z < end) {
         float x[PIECE];
 #pragma unroll
         for (int e = 0; e < PIECE; e++) x[e] = value_of(fetching[k].x[e], by);
@@ -85,12 +88,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, AT_ONCE) fold_back(
 #endif
   };
   const auto fetch_queries = [&](int s) {
-    const int thread = anew(threadIdx.x);
+    const unsigned thread = anew(threadIdx.x), column = thread % 32 * UNIT;
     for (int t = thread / 32; t < NEAR; t += WARPS)
 #pragma unroll
-      for (int i = thread % 32 * UNIT; i < D; i += 32 * UNIT) {
+      for (int n = 0; n < D; n += 32 * UNIT) {
+        const int i = column + n;
         const bool there = t < near && i < REAL_D;
-        copy_async<4 * UNIT>(&sh.queries[s & 1][t][i], from + (there ? (t * 3 * REAL_N + s) * REAL_D + i : 0), there);
+        if (i < D) copy_async<4 * UNIT>(&sh.queries[s & 1][t][i], from + (there ? (t * 3 * REAL_N + s) * REAL_D + i : 0), there);
       }
   };
   // a row of a lane: where its key stands, if there is one
@@ -174,14 +178,26 @@ UNROLL
       pair_t a[4];
       load_pairs(sh.left + ((warp * DEEP + x) * 32 + lane) * 8, a);
 #endif
-      multiply16_twice(to_match[0], to_match[1], a, right, right + 2);
+      multiply16(to_match[0], a, right);
+      multiply16(to_match[1], a, right + 2);
     };
     if (more) fetch_queries(s + 1);
+    // where a lane brings the sums over keys that it ends with
+    const int own = anew(threadIdx.x), own_group = own / 32 * 2 + (own >> 3 & 1), own_i = 8 * (own >> 4 & 1) + 2 * (own & 3) + (own >> 2 & 1);
+#if GROUPS > 1
+    float* to_query = &sh.to_query[s & 1][own_group][own_i];
+#else
+    float* to_query = d_normal + begin + (own_group * 3 * REAL_N + s) * REAL_D + own_i;
+#endif
     float to_match[2][4] = {};
 #pragma unroll
-    for (int x = 0; x < DEEP; x++) to_match_of(to_match, 0, x);
+    for (int x = 0; x < DEEP; x++)
+      if (EARLY) to_match_of(to_match, 0, x);
 #pragma unroll
     for (int y = 0; y < DEEP; y++) {
+#pragma unroll
+      for (int x = 0; x < DEEP; x++)
+        if (!EARLY) to_match_of(to_match, y, x);
       if (BUFFERS > 1 && more) fetch(s + 1, y);
       pair_t matches[4];
       float part[8];
@@ -207,21 +223,19 @@ UNROLL
 #pragma unroll
       for (int n = 0; n < 2; n++) both[n] = (is_h ? four[2 + n] : four[n]) + from_xor(is_h ? four[n] : four[2 + n], 8);
       const float whole = (is_second ? both[1] : both[0]) + from_xor(is_second ? both[0] : both[1], 4);
-      {
-        const int own = anew(lane) >> 2, group = 2 * warp + (own >> 1 & 1), i = 16 * y + 8 * (own >> 2) + 2 * tq + (own & 1);
 #if GROUPS > 1
-        sh.to_query[s & 1][group][i] = whole;
+      to_query[16 * y] = whole;
 #else
-        if (group < near && i < REAL_D) d_normal[begin + (group * 3 * REAL_N + s) * REAL_D + i] = back * whole;
+      if (own_group < near && 16 * y + own_i < REAL_D) to_query[16 * y] = back * whole;
 #endif
-      }
       // the products of the next rows have no place to wait for: they come between those of these
 #pragma unroll
       for (int x = 0; x < DEEP; x++) {
         pair_t right[4];
         load_turned(right, &given[16 * y][16 * x], LD);
-        if (y + 1 < DEEP) to_match_of(to_match, y + 1, x);
-        multiply16_twice(to_left[2 * x], to_left[2 * x + 1], matches, right, right + 2);
+        if (EARLY && y + 1 < DEEP) to_match_of(to_match, y + 1, x);
+        multiply16(to_left[2 * x], matches, right);
+        multiply16(to_left[2 * x + 1], matches, right + 2);
       }
       if (BUFFERS > 1 && more) keep(s + 1, y);
     }

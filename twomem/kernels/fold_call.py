@@ -86,8 +86,7 @@ class Steps(NamedTuple):
         old = old.clone() if old is not None and old.data_ptr() % 16 else old
         held = defines["PER"] * defines["SETS"]
         passes = -(-self.queries // held)
-        # many sequences leave enough blocks if each has all queries, and writes while it goes on
-        groups = 1 if len(normal) >= 4 * at_once(normal.device) else passes
+        groups = _groups(len(normal), passes, at_once(normal.device))
         strides = [_stride(each) for each in (self.fades, old, carry)]
         where = [normal.shape[1], self.start, self.stop, *strides, groups, passes]
         threads = 32 * defines["SETS"] * (defines["D"] // 16)
@@ -124,6 +123,12 @@ class Steps(NamedTuple):
         arguments = [self.normal, self.fades, d_memory, scale, d_normal, d_fades, *where]
         blocks = len(self.normal) * parts
         launch("fold_back", defines, blocks, 32 * defines["WARPS"], arguments)
+
+
+def _groups(batch: int, passes: int, side_by_side: int) -> int:
+    """Blocks of a sequence; a block with more passes fetches what comes next meanwhile."""
+    turns = [-(-batch * x // side_by_side) * -(-passes // x) for x in range(1, passes + 1)]
+    return 1 + turns.index(min(turns))
 
 
 def _stride(x: Tensor | None) -> int:
