@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import random
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -53,13 +54,15 @@ def plan() -> list[dict[str, Any]]:
         for precision in PRECISIONS:
             for width in (5, 90, 96, 128):
                 for queries in (1, 3, 8, 20):
-                    for batch, time, alpha in dice.sample(SHAPES, 3):
+                    for batch, steps, alpha in dice.sample(SHAPES, 3):
                         sizes = {"width": width, "queries": queries, "alpha": alpha}
-                        shape = {"batch": _fitting(batch, width, queries), "time": time}
+                        shape = {"batch": _fitting(batch, width, queries), "time": steps}
                         cases.append({"form": form, "precision": precision, **sizes, **shape})
             for name, extra in EXTRAS.items():
                 sizes = {"width": 20, "queries": 3, "alpha": 0.1, "batch": 7, "time": 20}
                 cases.append({"form": form, "precision": precision, **sizes, **extra, "case": name})
+    # whatever is left out for want of time is left out evenly
+    dice.shuffle(cases)
     return cases
 
 
@@ -161,11 +164,12 @@ def main() -> None:
     """Measures the whole plan, and ends with 1 if a case is not right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=12, help="processes side by side")
+    parser.add_argument("--seconds", type=float, help="stop after so long, with what there is")
     parser.add_argument("--only", default="", help="cases whose description has these words")
     parser.add_argument("--out", type=Path, help="a file for the records, as JSON")
     told = parser.parse_args()
     cases = [case for case in plan() if all(word in str(case) for word in told.only.split())]
-    context, records = multiprocessing.get_context("spawn"), []
+    context, records, started = multiprocessing.get_context("spawn"), [], time.monotonic()
     with context.Pool(told.workers) as pool:
         for record in pool.imap_unordered(_tried, cases, chunksize=1):
             records.append(record)
@@ -175,8 +179,10 @@ def main() -> None:
             if told.out is not None:
                 whole = {"environment": describe(DEVICE), "records": records}
                 told.out.write_text(json.dumps(whole, indent=1))
+            if told.seconds is not None and time.monotonic() - started > told.seconds:
+                break
     wrong = sum(not (record["right"] and record["same_bits"]) for record in records)
-    print(f"{len(records) - wrong} of {len(records)} cases are right")
+    print(f"{len(records) - wrong} of {len(records)} cases are right; {len(cases)} are planned")
     sys.exit(wrong > 0)
 
 
