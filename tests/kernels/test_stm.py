@@ -177,7 +177,9 @@ def test_a_spoilt_kernel_is_refused(fault, monkeypatch):
 
 
 @FORMS
-@pytest.mark.parametrize("case", ["whole tiles", "rows that end", "no gates", "two groups of queries"])
+@pytest.mark.parametrize(
+    "case", ["whole tiles", "rows that end", "no gates", "two groups of queries"]
+)
 def test_parts_of_the_steps_go_on_from_one_another(form, case, monkeypatch):
     monkeypatch.setattr(stm_back, "_ROOM", 1)
     assert_as_accurate(*forms(form, "fp32", **CASES[case]), range(3))
