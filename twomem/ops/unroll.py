@@ -15,6 +15,13 @@ from twomem.ops.choice import choose
 from twomem.ops.weights import Affine, Blend, Gates, at_once, composed, one_by_one
 
 
+class Cue(NamedTuple):
+    """What makes the cue of what is heard: a projection, or none, and a blend."""
+
+    project: Float[Tensor, "score width"] | None
+    blend: Blend
+
+
 class Heard(NamedTuple):
     """What the inputs alone decide, for all steps at once; batch first, then time."""
 
@@ -23,6 +30,8 @@ class Heard(NamedTuple):
     address: Float[Tensor, "batch time query"] | None
     """Where a step reads the relational memory; none if nothing is read back."""
     gates: Float[Tensor, "batch time two_width"] | None
+    cue: Float[Tensor, "batch time cue"] | None = None
+    """What the kernels let meet the reads; none if it is still to be made."""
 
 
 def heard(
@@ -31,8 +40,13 @@ def heard(
     right: Affine,
     address: Affine | None,
     gates: Gates | None,
+    cue: Cue,
+    *,
+    by_kernels: bool = False,
 ) -> Heard:
     """What is heard; for a gradient by one product, as what a gate hears of `left` is a map of the input."""
+    if by_kernels and _few(xs):
+        return _heard_by_kernel(xs, left, right, address, gates, cue)
     rows, maps = xs.transpose(0, 1), [left, right, *([] if address is None else [address])]
     of_gates = None if gates is None else Affine(gates.input, gates.bias)
     heard_by_gates = None
@@ -47,15 +61,48 @@ def heard(
     return Heard(found[0], found[1], at, heard_by_gates)
 
 
+def _few(xs: Tensor) -> bool:
+    """Whether a kernel hears these inputs faster than products do."""
+    from twomem.kernels.hearing import FEW, WIDEST
+
+    rows, inputs = xs.shape[:2].numel(), xs.shape[2]
+    if torch.is_grad_enabled() or torch.is_autocast_enabled(xs.device.type):
+        return False
+    return xs.dtype == torch.float32 and rows <= FEW and inputs <= WIDEST
+
+
+def _heard_by_kernel(
+    xs: Tensor,
+    left: Affine,
+    right: Affine,
+    address: Affine | None,
+    gates: Gates | None,
+    cue: Cue,
+) -> Heard:
+    """The same by one launch, without a gradient, and with the cue."""
+    from twomem.kernels.hearing import hear
+
+    blend = cue.blend if address is not None else None
+    if isinstance(blend, float | int):
+        blend = numbers((blend,), xs.device, torch.float32)
+    of_gates = [] if gates is None else [gates.input, *gates.biases]
+    starts = [] if gates is None else list(gates.starts)
+    maps = list(left), list(right), list(address or [])
+    found = hear(xs, *maps, of_gates, starts, cue.project, blend)
+    return Heard(found[0], found[1], *(x if x.numel() else None for x in found[2:]))
+
+
 class Form(NamedTuple):
     """In what two models with an item and a relational memory differ."""
 
-    hear: Callable[[Any, Tensor], Heard]
-    """From weights and inputs, all that does not depend on the memories."""
+    hear: Callable[..., Heard]
+    """From weights and inputs, perhaps by kernels, all that does not depend on the memories."""
     loop: Callable[..., tuple[rel.Factors, Tensor]]
     """The recurrence: what each step adds to the relational memory, and the last item memory."""
     answer: Callable[[Any, Tensor], Tensor]
     """From weights and what is distilled of a relational memory, the output."""
+    layers: Callable[[Any], Sequence[tuple[Affine, bool]]]
+    """The layers that make it; behind those that say so, what is negative becomes zero."""
     keep: Callable[[Any], Blend]
     """By what the relational memory is multiplied at each step."""
     number: int
@@ -92,16 +139,27 @@ def unroll(
     if found:
         # what is read at once need not be copied
         distilled = found[0] if len(found) == 1 else torch.cat(found)
-        return _answers(form, weights, distilled), items, relations
+        return _answers(form, weights, distilled, way.precision), items, relations
     # without an asked step the answer of the last memory still gives the width
     distilled = weights.distil(relations.flatten(2))[None]
     return _answers(form, weights, distilled)[:0], items, relations
 
 
 def _answers(
-    form: Form, weights: Any, distilled: Float[Tensor, "step batch query distilled"]
+    form: Form,
+    weights: Any,
+    distilled: Float[Tensor, "step batch query distilled"],
+    precision: str | None = None,
 ) -> Tensor:
-    return form.answer(weights, distilled.flatten(0, 1)).unflatten(0, distilled.shape[:2])
+    """Of all steps at once; by kernels at a precision if there is one."""
+    rows, shape = distilled.flatten(0, 1), distilled.shape[:2]
+    if precision is None or torch.is_autocast_enabled(rows.device.type):
+        return form.answer(weights, rows).unflatten(0, shape)
+    from twomem.kernels.layers import answers
+
+    maps, relus = zip(*form.layers(weights), strict=True)
+    by = [each.weight for each in maps], [each.bias for each in maps]
+    return answers(rows.flatten(1), *by, list(relus), precision).unflatten(0, shape)
 
 
 def _read(
@@ -122,14 +180,20 @@ def _read(
 
 
 def _prepared(
-    form: Form, weights: Any, xs: Tensor, relations: Tensor, lengths: Tensor | None
+    form: Form,
+    weights: Any,
+    xs: Tensor,
+    relations: Tensor,
+    lengths: Tensor | None,
+    *,
+    by_kernels: bool = False,
 ) -> tuple[Tensor, rel.Decay, Heard]:
     """The first relational memory, held once if rows share it, how it fades, and what was heard."""
     keep = form.keep(weights)
     if not isinstance(keep, Tensor):
         keep = numbers((keep,), relations.device, relations.dtype)
-    decay = rel.Decay(keep, lengths, len(xs))
-    return rel.shared(relations), decay, form.hear(weights, xs)
+    decay = rel.Decay(keep, lengths, len(xs), by_kernels=by_kernels)
+    return rel.shared(relations), decay, form.hear(weights, xs, by_kernels=by_kernels)
 
 
 def _read_by_kernels(
@@ -147,7 +211,7 @@ def _read_by_kernels(
     from twomem.kernels.memory import fold
     from twomem.kernels.stm import recurrence
 
-    relations, decay, heard = _prepared(form, weights, xs, relations, lengths)
+    relations, decay, heard = _prepared(form, weights, xs, relations, lengths, by_kernels=True)
     given = form.arguments(weights, heard, rel.shared(items), relations, decay, precision)
     normal, last = recurrence(form.number, given, precision)
     last = last.mT if form.number == PAPER else last

@@ -1,5 +1,6 @@
 """The parts that the parameters of both STMs are made of."""
 
+import functools
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -65,4 +66,12 @@ class Gates(NamedTuple):
 
     input: Float[Tensor, "two_width width"]
     memory: Float[Tensor, "two_width width"]
-    bias: Float[Tensor, " two_width"]
+    biases: tuple[Float[Tensor, " two_width"], ...]
+    starts: tuple[Float[Tensor, ""], Float[Tensor, ""]]
+    """A number for each half."""
+
+    @property
+    def bias(self) -> Float[Tensor, " two_width"]:
+        """All that is added to what the gates hear."""
+        halves = torch.stack(self.starts).repeat_interleave(len(self.input) // 2)
+        return functools.reduce(torch.add, [*self.biases, halves])
