@@ -24,16 +24,20 @@ extern "C" __global__ void batch_sums(const float* __restrict__ x0, const float*
   const float* matrices[8] = {x0, x1, x2, x3, x4, x5, x6, x7};
   float* found[8] = {f0, f1, f2, f3, f4, f5, f6, f7};
   const int all_rows[8] = {r0, r1, r2, r3, r4, r5, r6, r7}, widths[8] = {w0, w1, w2, w3, w4, w5, w6, w7};
-  int which = 0, block = blockIdx.x;
-  while (which < 7 && block >= (widths[which] + COLUMNS - 1) / COLUMNS) {
-    block -= (widths[which] + COLUMNS - 1) / COLUMNS;
-    which++;
+  int block = blockIdx.x, first = 0, rows = 0, width = 0;
+  const float* matrix = x0;
+  float* to = f0;
+  // which of them this block has; all places are known, so that they stay in registers
+#pragma unroll
+  for (int n = 0; n < 8; n++) {
+    const int blocks = (widths[n] + COLUMNS - 1) / COLUMNS;
+    if (block >= 0 && block < blocks) first = COLUMNS * block, rows = all_rows[n], width = widths[n], matrix = matrices[n], to = found[n];
+    block -= blocks;
   }
-  const int lane = threadIdx.x % LANES, side = threadIdx.x / LANES, rows = all_rows[which], width = widths[which];
-  const int first = COLUMNS * block, column = first + 4 * lane, there = width - column;
-  const float* from = matrices[which] + column;
+  const int lane = threadIdx.x % LANES, side = threadIdx.x / LANES, column = first + 4 * lane, there = width - column;
+  const float* from = matrix + column;
   float sum[4] = {};
-  if (width % 4 == 0 && (size_t)matrices[which] % 16 == 0) {
+  if (width % 4 == 0 && (size_t)matrix % 16 == 0) {
     if (there > 0)
 #pragma unroll 8
       for (int row = side; row < rows; row += SIDE) {
@@ -51,6 +55,6 @@ extern "C" __global__ void batch_sums(const float* __restrict__ x0, const float*
     float total = 0.f;
 #pragma unroll 8
     for (int other = 0; other < SIDE; other++) total += sh.part[other][own];
-    found[which][first + own] = scale ? total / *scale : total;
+    to[first + own] = scale ? total / *scale : total;
   }
 }
