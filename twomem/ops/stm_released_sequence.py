@@ -83,18 +83,18 @@ def arguments(
     if relations.shape[0] == 1:
         # the first step finds the memory as it is
         fades = kept if time > 1 else None
-        first = first_reads(heard.address, heard.right, relations, fades, precision)
+        first = first_reads(heard.uses.address, heard.uses.right, relations, fades, precision)
     else:
         first = _first_reads(heard, relations)
         first = None if first is None else kept[:, None] * first
     cue = moved = transfer = None
     if read and (cue := heard.cue) is None:
-        cue = heard.right @ blended(w.blends[1], w.project.weight)[0].mT
+        cue = heard.uses.third_right @ blended(w.blends[1], w.project.weight)[0].mT
     if w.transfer is not None:
         moved, transfer = blended(w.blends[2], w.transfer.bias, w.transfer.weight)
     return Arguments(
         row=heard.left,
-        column=heard.left,
+        column=heard.uses.left,
         project=w.project.weight,
         project_bias=w.project.bias,
         gain=w.norm_gain.mT,

@@ -93,11 +93,11 @@ def arguments(
         moved, transfer = blended(w.blends[2], _image(w.transfer, relations), w.transfer.weight)
     read, first = heard.address is not None, None
     if relations.shape[0] == 1:
-        first = first_reads(heard.address, heard.right, relations.mT, None, precision)
+        first = first_reads(heard.uses.address, heard.uses.right, relations.mT, None, precision)
     else:
         first = _first_reads(heard, relations)
     if read and (cue := heard.cue) is None:
-        (cue,) = blended(w.blends[1], heard.right)
+        (cue,) = blended(w.blends[1], heard.uses.third_right)
     return Arguments(
         row=heard.right,
         column=heard.left,

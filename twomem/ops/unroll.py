@@ -12,7 +12,7 @@ from twomem.core.steps import numbers
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.choice import choose
-from twomem.ops.weights import Affine, Blend, Gates, at_once, composed, one_by_one
+from twomem.ops.weights import Affine, Blend, Gates, at_once, composed, one_by_one, parts_of
 
 
 class Cue(NamedTuple):
@@ -20,6 +20,15 @@ class Cue(NamedTuple):
 
     project: Float[Tensor, "score width"] | None
     blend: Blend
+
+
+class Twins(NamedTuple):
+    """The same numbers as what was heard; gradients of each use are summed by one launch."""
+
+    left: Float[Tensor, "batch time width"]
+    right: Float[Tensor, "batch time width"]
+    third_right: Float[Tensor, "batch time width"]
+    address: Float[Tensor, "batch time query"] | None
 
 
 class Heard(NamedTuple):
@@ -32,6 +41,12 @@ class Heard(NamedTuple):
     gates: Float[Tensor, "batch time two_width"] | None
     cue: Float[Tensor, "batch time cue"] | None = None
     """What the kernels let meet the reads; none if it is still to be made."""
+    twins: Twins | None = None
+
+    @property
+    def uses(self) -> Twins:
+        """The same once more, for each further use."""
+        return self.twins or Twins(self.left, self.right, self.right, self.address)
 
 
 def heard(
@@ -49,16 +64,32 @@ def heard(
         return _heard_by_kernel(xs, left, right, address, gates, cue)
     rows, maps = xs.transpose(0, 1), [left, right, *([] if address is None else [address])]
     of_gates = None if gates is None else Affine(gates.input, gates.bias)
-    heard_by_gates = None
     if not torch.is_grad_enabled():
         found = one_by_one(maps, rows)
         heard_by_gates = None if of_gates is None else of_gates(found[0])
-    elif of_gates is None:
-        found = at_once(maps, rows)
-    else:
-        *found, heard_by_gates = at_once([*maps, composed(left, of_gates)], rows)
-    at = None if address is None else found[2].softmax(-1)
-    return Heard(found[0], found[1], at, heard_by_gates)
+        return _addressed(found, heard_by_gates, address is not None)
+    maps += [] if of_gates is None else [composed(left, of_gates)]
+    found = at_once(maps, rows)
+    sizes = [0 if each is None else len(each.bias) for each in (left, address, of_gates)]
+    if by_kernels and found.dtype == torch.float32:
+        return _parted(found, *sizes)
+    parts = parts_of(found, maps)
+    heard_by_gates = None if of_gates is None else parts.pop()
+    return _addressed(parts, heard_by_gates, address is not None)
+
+
+def _addressed(found: Sequence[Tensor], gates: Tensor | None, reads: bool) -> Heard:
+    return Heard(found[0], found[1], found[2].softmax(-1) if reads else None, gates)
+
+
+def _parted(found: Tensor, width: int, queries: int, gates: int) -> Heard:
+    """The parts of what was heard, as often as the kernels use them."""
+    from twomem.kernels.parting import parted
+
+    left, right, address, of_gates = parted(found, width, queries, gates)
+    addresses = address if queries else (None, None)
+    twins = Twins(left[1], right[1], right[2], addresses[1])
+    return Heard(left[0], right[0], addresses[0], of_gates if gates else None, twins=twins)
 
 
 def _few(xs: Tensor) -> bool:
