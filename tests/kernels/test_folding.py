@@ -114,6 +114,17 @@ def test_sizes_that_are_no_whole_tiles(size, precision):
     compare(draw(0, torch.float32, **how), [how["time"] - 1], precision, 2 * WITHIN[precision])
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("time", [1, None])
+def test_few_sequences_are_cut_into_many_blocks(size, time, monkeypatch):
+    how = {**SIZES[size], **({} if time is None else {"time": time})}
+    inputs = draw(0, torch.float32, **how)
+    whole = learned(kernels, inputs, [how["time"]], precision="half")
+    monkeypatch.setattr(fold_call, "at_once", lambda device: 10_000)
+    cut = learned(kernels, inputs, [how["time"]], precision="half")
+    assert_exact(cut, whole, within=1e-3)
+
+
 @pytest.mark.parametrize("precision", ["half", "fp32"])
 def test_batches_in_slices_give_the_same(precision, monkeypatch):
     inputs = draw(0, torch.float32, own=True, batch=3)

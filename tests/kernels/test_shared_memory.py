@@ -42,6 +42,12 @@ def test_the_papers_sizes_fit(precision, form):
     assert stm_shared.chunk(form, n, **how, room=HOPPER_ROOM) == 48
 
 
+def test_one_step_brings_no_weights_of_the_transfer():
+    f = stm_shared.flags(RELEASED, Sizes(1, 1, 96, 8), **EVERYTHING, precision="half")
+    held = [stm_shared.forward_flags(f, HOPPER_ROOM, time)["HELD"] for time in (1, 2, 3)]
+    assert held == [0, 0, 1]
+
+
 def test_what_does_not_fit_is_not_tried():
     n, how = Sizes(128, 36, 128, 24), {**EVERYTHING, "precision": "fp32"}
     assert stm_shared.chunk(PAPER, n, **how, room=HOPPER_ROOM) == 0

@@ -182,4 +182,5 @@ def test_a_spoilt_kernel_is_refused(fault, monkeypatch):
 )
 def test_parts_of_the_steps_go_on_from_one_another(form, case, monkeypatch):
     monkeypatch.setattr(stm_back, "_ROOM", 1)
+    monkeypatch.setattr(stm_back, "_BESIDE", 0.0)
     assert_as_accurate(*forms(form, "fp32", **CASES[case]), range(3))

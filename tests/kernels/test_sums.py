@@ -31,6 +31,7 @@ def test_what_is_not_finite_has_no_range():
 def test_sums_are_over_the_first_axis():
     scale = torch.tensor(4.0, device=DEVICE)
     given = [torch.rand(3, 2, 50), None, torch.rand(70, 33), torch.rand(0), torch.rand(1, 1)]
+    given += [torch.rand(2048, 3), torch.rand(20 * 132 + 1)[1:].view(20, 132), torch.rand(2080, 8)]
     given = [x if x is None else x.to(DEVICE) for x in given]
     found = batch_sums(given, scale)
     for x, total in zip(given, found, strict=True):
@@ -39,6 +40,11 @@ def test_sums_are_over_the_first_axis():
         else:
             assert_exact(total, x.sum(0) / 4, within=1e-6)
     assert batch_sums([None]) == [None]
+
+
+def test_sums_of_few_rows():
+    given = [torch.rand(5, 2051, device=DEVICE), torch.rand(16, 3, 700, device=DEVICE)]
+    assert_exact(batch_sums(given), [x.sum(0) for x in given], within=1e-6)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16])

@@ -2,10 +2,10 @@
 // where K[t][j][s] = tanh(q_s k_j) and `left` is what is left of the values. The matches are made in the registers from which
 // the tensor cores read them, each once.
 //
-// A row m is a key of a step, one step after the other. A warp has 16 rows i of PER queries, a block all i of SETS * PER queries: a
-// pass. Rows are staged 16 * TILES at a time; while they are multiplied, the next are fetched.
+// A row m is a key of a step, one step after the other. A warp has 16 rows i of PER queries, a block 16 * SPAN rows i, mostly all,
+// of SETS * PER queries: a pass. Rows are staged 16 * TILES at a time; while they are multiplied, the next are fetched.
 #define DEEP (D / 16)
-#define WARPS (DEEP * SETS)
+#define WARPS (SPAN * SETS)
 #define THREADS (32 * WARPS)
 #define HELD (SETS * PER)
 #define ROWS (16 * TILES)
@@ -54,11 +54,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fold(
     int stop, int fade_stride, int old_stride, int carry_stride, int groups, int passes) {
   SHARED_MEMORY(Shared, sh)
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, tq = lane & 3;
-  const int b = blockIdx.x / groups, each = (passes + groups - 1) / groups, first = blockIdx.x % groups * each;
+  const int block = blockIdx.x / (DEEP / SPAN), cut = blockIdx.x % (DEEP / SPAN);
+  const int b = block / groups, each = (passes + groups - 1) / groups, first = block % groups * each;
   const int last = first + each < passes ? first + each : passes;
   const int rows = (stop - start) * REAL_N, chunks = (rows + ROWS - 1) / ROWS, work = (last - first) * chunks;
   const float *from = normal + ((long long)b * time + start) * 3 * REAL_N * REAL_D, *fade = fades + (long long)b * fade_stride + start;
-  const int i0 = 16 * (warp % DEEP), set = warp / DEEP;
+  const int i0 = 16 * (cut * SPAN + warp % SPAN), set = warp / SPAN;
 
   // a warp copies whole rows, so that where a row stands is found once. Keys and queries of rows that there are not
   // are those of the last, and meet values of zero

@@ -16,6 +16,8 @@ from twomem.kernels.stm_shared import PRECISIONS
 
 _MOST_BYTES = 128 * 2**20
 """What operands of memories may take at once."""
+_FEW = 4
+"""Blocks that a GPU has room for, for each that there would be, where work is cut finer."""
 
 
 class Steps(NamedTuple):
@@ -81,7 +83,7 @@ class Steps(NamedTuple):
             carry: What is left of that, for all rows or one for all.
         """
         normal, defines = self.normal, self._defines()
-        defines |= tiles(defines, room(normal.device))
+        defines |= self._cut(tiles(defines, room(normal.device)))
         # 16 bytes are read at a time
         old = old.clone() if old is not None and old.data_ptr() % 16 else old
         held = defines["PER"] * defines["SETS"]
@@ -89,9 +91,18 @@ class Steps(NamedTuple):
         groups = _groups(len(normal), passes, at_once(normal.device))
         strides = [_stride(each) for each in (self.fades, old, carry)]
         where = [normal.shape[1], self.start, self.stop, *strides, groups, passes]
-        threads = 32 * defines["SETS"] * (defines["D"] // 16)
+        threads = 32 * defines["SETS"] * defines["SPAN"]
         arguments = [normal, self.fades, old, carry, found, operand, *where]
-        launch("fold", defines, len(normal) * groups, threads, arguments)
+        blocks = len(normal) * groups * (defines["D"] // 16 // defines["SPAN"])
+        launch("fold", defines, blocks, threads, arguments)
+
+    def _cut(self, found: dict[str, int]) -> dict[str, int]:
+        """What a block holds; so little that many run, where sequences are few."""
+        passes = -(-self.queries // (found["PER"] * found["SETS"]))
+        if _FEW * len(self.normal) * passes > at_once(self.normal.device):
+            return found
+        many = found["TILES"] if (self.stop - self.start) * self.queries > 16 else 1  # noqa: PLR2004
+        return {"PER": 1, "SETS": 1, "SPAN": 1, "TILES": many}
 
     def operands(self, old: Tensor | None = None, carry: Tensor | None = None) -> Tensor:
         """The memory as operands: batch, query, width, depth."""
@@ -143,7 +154,7 @@ def fold_bytes(f: dict[str, int]) -> int:
     near = (rows + queries - 2) // queries + 1 if rows % queries else rows // queries
     left = 2 * rows * (d + 8) if short else 4 * rows * (d + 4)
     stage = 4 * (rows + near * held) * (d + 4) + left
-    out = 2 * d * f["SETS"] * (width if width % 4 else d + 8)
+    out = 32 * f["SPAN"] * f["SETS"] * (width if width % 4 else d + 8)
     return 2 * stage + 4 * rows * d + out + 4 * rows
 
 
@@ -153,7 +164,7 @@ def tiles(f: dict[str, int], most: int) -> dict[str, int]:
     per = min(4 if deep <= 4 else 2, f["REAL_N"])  # noqa: PLR2004 128 sums a lane
     warps = 12 if short and per * deep <= 12 else 8  # noqa: PLR2004 168 registers, or 255
     sets = max(1, min(warps // deep, -(-f["REAL_N"] // per)))
-    tries = [{"PER": per, "SETS": sets, "TILES": many} for many in (4, 2, 1)]
+    tries = [{"PER": per, "SETS": sets, "SPAN": deep, "TILES": many} for many in (4, 2, 1)]
     return next((x for x in tries if fold_bytes({**f, **x}) <= most), tries[-1])
 
 

@@ -101,20 +101,22 @@ def distil_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of `normal`, `fades` and `weight`."""
     kind, lead = _kind(precision), _leading(normal, ends)
-    scale, found = range_of(kind, grad), []
+    scale = range_of(kind, grad)
     steps = Steps.of(normal, fades, precision)
     d_normal, d_fades = torch.empty_like(steps.normal), normal.new_empty(fades.shape)
     # nothing is distilled of what comes after
     d_normal[:, ends[-1] :], d_fades[:, ends[-1] :] = 0, 0
+    early = None
     if lead:
-        back, early = scaled(grad[:lead], scale, kind), torch.zeros_like(weight)
-        written = [d_normal, d_fades, early]
-        _early_back(steps, weight.to(kind), ends[:lead], back, scale, written, laid)
-        found += rescaled([early], scale)
+        back = scaled(grad[:lead], scale, kind)
+        early = _early_back(
+            steps, weight.to(kind), ends[:lead], back, scale, [d_normal, d_fades], laid
+        )
     if lead < len(ends):
         single = SingleSteps(normal, fades, weight, ends[lead] - 1, kind)
-        found.append(single.backward(grad[lead:], scale, d_normal, d_fades))
-    return d_normal, d_fades, sum(found[1:], found[0])
+        return d_normal, d_fades, single.backward(grad[lead:], scale, d_normal, d_fades, early)
+    assert early is not None
+    return d_normal, d_fades, *rescaled([early], scale)
 
 
 def _early_back(
@@ -125,15 +127,18 @@ def _early_back(
     scale: Tensor | None,
     found: list[Tensor],
     laid: Tensor,
-) -> None:
-    """Writes gradients of stretches of many steps; that of the map is in the range of operands."""
-    d_normal, d_fades, d_weight = found
+) -> Tensor:
+    """Writes gradients of stretches of many steps; gives that of the map, in the range of operands."""
+    (d_normal, d_fades), d_weight = found, None
     for each, start, stop in zip(back, [0, *ends], ends, strict=False):
         for part in steps.slices():
             some, to_rows = steps.rows(part).between(start, stop), each[part].flatten(0, 1)
             memory = laid[part] if laid.numel() else some.operands()
-            d_weight += product(to_rows.mT, memory.flatten(2).flatten(0, 1))
+            more = product(to_rows.mT, memory.flatten(2).flatten(0, 1))
+            d_weight = more if d_weight is None else d_weight.add_(more)
             some.back(to_rows @ by, scale, d_normal[part], d_fades[part])
+    assert d_weight is not None
+    return d_weight
 
 
 @distil_backward.register_fake

@@ -34,10 +34,13 @@ extern "C" __global__ void row_sums(const elem* __restrict__ scores, const float
 #pragma unroll 4
       for (int i = row; i < D; i += SIDE) {
         const float by = READ ? meets[(first + t) * D + i] : 0.f;
+        pair_t some[4];
+        load_pairs(from + i * COLUMNS + 8 * group, some);
 #pragma unroll
-        for (int k = 0; k < 8; k++) {
-          const float x = widen(from[i * COLUMNS + 8 * group + k]);
-          all[k] += x, sum[k] = fmaf(by, x, sum[k]);
+        for (int k = 0; k < 4; k++) {
+          const float2 x = parts(some[k]);
+          all[2 * k] += x.x, sum[2 * k] = fmaf(by, x.x, sum[2 * k]);
+          all[2 * k + 1] += x.y, sum[2 * k + 1] = fmaf(by, x.y, sum[2 * k + 1]);
         }
       }
     for (int k = 0; READ && k < 8; k++) {
@@ -47,7 +50,16 @@ extern "C" __global__ void row_sums(const elem* __restrict__ scores, const float
 #else
     for (int i = lane; i < D; i += 32) {
       float sum = 0.f;
-      for (int n = 0; n < COLUMNS; n++) sum = fmaf(meets[(first + t) * COLUMNS + n], widen(from[i * COLUMNS + n]), sum);
+      for (int n = 0; n < COLUMNS; n += 8) {
+        pair_t some[4];
+        load_pairs(from + i * COLUMNS + n, some);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+          const float2 x = parts(some[k]);
+          const float* by = meets + (first + t) * COLUMNS + n + 2 * k;
+          sum = fmaf(by[0], x.x, fmaf(by[1], x.y, sum));
+        }
+      }
       cue[(first + t) * D + i] = sum;
     }
 #endif
@@ -59,10 +71,14 @@ extern "C" __global__ void row_sums(const elem* __restrict__ scores, const float
   const int part = threadIdx.x / STEPS, lag = threadIdx.x % STEPS;
   if (KEPT && part < PARTS) {
     float sum = 0.f;
+#pragma unroll 2
     for (int t = part; t + 1 + lag < time; t += PARTS) {
       const long long at = ((first + t) * STEPS + t + 1 + lag) * N;
 #pragma unroll
-      for (int j = 0; j < N; j++) sum = fmaf(met[at + j], d_met[at + j], sum);
+      for (int j = 0; j < N; j += 4) {
+        const float4 x = *(const float4*)(met + at + j), y = *(const float4*)(d_met + at + j);
+        sum = fmaf(x.x, y.x, fmaf(x.y, y.y, fmaf(x.z, y.z, fmaf(x.w, y.w, sum))));
+      }
     }
     sh.kept[part][lag] = sum;
   }

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from twomem.kernels import single_sizes as sizes
 from twomem.kernels.runtime import at_once, launch, room
+from twomem.kernels.sums import batch_sums
 
 _THREADS = 256
 _LANES = 32
@@ -28,18 +29,26 @@ class SingleSteps:
         return found[0] if len(found) == 1 else torch.cat(found, -1)
 
     def backward(
-        self, back: Tensor, scale: Tensor | None, d_normal: Tensor, d_fades: Tensor
+        self,
+        back: Tensor,
+        scale: Tensor | None,
+        d_normal: Tensor,
+        d_fades: Tensor,
+        more: Tensor | None = None,
     ) -> Tensor:
         """Writes gradients of these steps into both, which are contiguous; returns that of the map.
 
-        Operands are `back` times `scale`, a power of two; of what is found, it is taken out again.
+        Operands are `back` times `scale`, a power of two; of what is found, it is taken out again,
+        and of what has `more` of the gradient of the map.
         """
         most, found = sizes.MOST_DISTILLED, []
         to = (d_normal, d_fades)
-        for part, each in zip(self.weight.split(most), back.split(most, -1), strict=True):
+        rest = [None] * -(-len(self.weight) // most) if more is None else more.split(most)
+        parts = self.weight.split(most), back.split(most, -1), rest
+        for part, each, early in zip(*parts, strict=True):
             if found:
                 to = (torch.zeros_like(d_normal), torch.zeros_like(d_fades))
-            found.append(self._backward(part, each.contiguous(), scale, *to))
+            found.append(self._backward(part, each.contiguous(), scale, *to, early))
             if len(found) > 1:
                 d_normal += to[0]
                 d_fades += to[1]
@@ -96,7 +105,13 @@ class SingleSteps:
         return self.normal.new_empty(count, dtype=self.kind)
 
     def _backward(
-        self, part: Tensor, back: Tensor, scale: Tensor | None, d_normal: Tensor, d_fades: Tensor
+        self,
+        part: Tensor,
+        back: Tensor,
+        scale: Tensor | None,
+        d_normal: Tensor,
+        d_fades: Tensor,
+        more: Tensor | None,
     ) -> Tensor:
         count, known = len(back), self._sizes(part)
         packed, y, v = self._pack(part, known, count, back, scale)
@@ -104,19 +119,29 @@ class SingleSteps:
         blocks, threads = sizes.grid(loop, self.batch * count)
         given = [self.normal, self.fades, packed, back, scale, d_normal, d_fades, *where]
         launch("distil_back", loop, blocks, threads, given)
-        return self._map_gradient(known | sizes.summed(known), [y, v, scale], count)
+        found = self._map_gradient(known | sizes.summed(known), [y, v, None], count, more)
+        (total,) = batch_sums([found], scale)
+        assert total is not None
+        return total
 
     def _map_gradient(
-        self, known: dict[str, int], operands: list[Tensor | None], count: int
+        self,
+        known: dict[str, int],
+        operands: list[Tensor | None],
+        count: int,
+        more: Tensor | None,
     ) -> Tensor:
-        """The sum over all steps and sequences, in parts that run side by side."""
+        """What adds up to the sum over all steps and sequences: parts that run side by side, and `more`."""
         groups = sizes.summing_blocks(known)
         stages = sizes.stages(known, self.batch * count)
         parts = max(1, min(at_once(self.normal.device) // groups, stages))
-        found = self.normal.new_empty(parts, known["REAL_R"], self.width * self.width)
+        rows = parts + int(more is not None)
+        found = self.normal.new_empty(rows, known["REAL_R"], self.width * self.width)
         given = [self.normal, *operands, found, *self._where(count), parts]
         launch("distil_weight", known, groups * parts, _THREADS, given)
-        return found.sum(0) if parts > 1 else found[0]
+        if more is not None:
+            found[parts] = more
+        return found
 
 
 def _aligned(x: Tensor) -> Tensor:

@@ -16,9 +16,10 @@ from twomem.kernels.stm_arguments import RELEASED, Entries, Saved, Streams
 from twomem.kernels.stm_call import Call, plain
 from twomem.kernels.stm_shared import backward_flags, summed
 
-_ROOM = 200 * 2**20
-"""Bytes that the entries of a part may take, as long as there are no more than `_MOST_PARTS`."""
-_MOST_PARTS = 2
+_ROOM, _BESIDE = 200 * 2**20, 0.6
+"""Bytes that the entries of a part may take, or this much of what is saved if that is more."""
+_MOST_PARTS = 4
+"""Sums over the steps of a part are kept for each."""
 
 
 class Back:
@@ -55,7 +56,9 @@ class Back:
         """Steps of a part."""
         n, wide = self.call.sizes, self.call.sizes.wide
         of_step = n.batch * wide**2 * (4 if self.gated else 1) * self.call.kind.itemsize
-        parts = min(-(-n.time * of_step // _ROOM), _MOST_PARTS, n.time)
+        saved = sum(x.numel() * x.element_size() for x in (self.normal, *self.saved))
+        most = max(_ROOM, int(_BESIDE * saved))
+        parts = min(-(-n.time * of_step // most), _MOST_PARTS, n.time)
         return -(-n.time // max(parts, 1))
 
     def _room(self, parts: int) -> Streams:

@@ -88,7 +88,7 @@ class Call:
             *saved,
             *(t, b, int(g.items.shape[0] > 1), int(g.moved is not None and g.moved.shape[0] > 1)),
         ]
-        defines = {**forward_flags(self.flags, self.space), "SAVE": int(save)}
+        defines = {**forward_flags(self.flags, self.space, t), "SAVE": int(save)}
         self.launch("stm_forward", defines, arguments)
         return normal, last, saved
 

@@ -11,6 +11,8 @@ _GROUP = 8
 """Queries of a group."""
 WIDEST, MOST_QUERIES, LONGEST = 128, 24, 48
 """The largest width, number of queries, and number of steps whose reads one launch holds."""
+_FEW = 2
+"""Steps for which weights are not brought to shared memory."""
 
 
 _WAYS_BACK = [
@@ -43,9 +45,10 @@ def flags(
     }
 
 
-def forward_flags(f: dict[str, int], room: int) -> dict[str, int]:
+def forward_flags(f: dict[str, int], room: int, time: int = LONGEST) -> dict[str, int]:
     """Those of the loop forward: whether it holds the transfer's weights in `room` bytes."""
-    held = {**f, "HELD": f["TRANSFER"]}
+    # what so few steps read again is less than what is brought
+    held = {**f, "HELD": int(f["TRANSFER"] > 0 and time > _FEW)}
     return held if forward_bytes(held) <= room else {**f, "HELD": 0}
 
 

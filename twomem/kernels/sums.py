@@ -8,8 +8,12 @@ from twomem.kernels.runtime import launch
 
 _MOST = 8
 """Matrices of one launch."""
-_COLUMNS, _THREADS = 32, 512
+_COLUMNS, _THREADS = 64, 512
 """Columns of a block, and its threads."""
+_FLAT = 16
+"""Rows that are so few that a thread adds all of them."""
+_TALL, _FOLD = 2048, 32
+"""Rows that are too many for few blocks, and how many of them are laid side by side first."""
 
 
 def batch_sums(given: Sequence[Tensor | None], scale: Tensor | None = None) -> list[Tensor | None]:
@@ -18,12 +22,26 @@ def batch_sums(given: Sequence[Tensor | None], scale: Tensor | None = None) -> l
     assert len(there) <= _MOST
     if not there:
         return [None] * len(given)
+    tall = [x.view(-1, _FOLD, *x.shape[1:]) for x in there if _is_tall(x)]
+    if tall:
+        parts = iter(_summed(tall, None))
+        there = [next(parts) if _is_tall(x) else x for x in there]
+    each = iter(_summed(there, scale))
+    return [None if x is None or not x.numel() else next(each) for x in given]
+
+
+def _is_tall(x: Tensor) -> bool:
+    return len(x) >= _TALL and len(x) % _FOLD == 0
+
+
+def _summed(there: Sequence[Tensor], scale: Tensor | None) -> list[Tensor]:
     widths, missing = [x[0].numel() for x in there], _MOST - len(there)
     found = [x.new_empty(x.shape[1:]) for x in there]
+    columns = _COLUMNS if max(map(len, there)) > _FLAT else 4 * _THREADS
     launch(
         "batch_sums",
-        {"THREADS": _THREADS, "PRECISION": 2},
-        sum(-(-width // _COLUMNS) for width in widths),
+        {"THREADS": _THREADS, "COLUMNS": columns, "PRECISION": 2},
+        sum(-(-width // columns) for width in widths),
         _THREADS,
         [
             *(*there, *[None] * missing, scale, *found, *[None] * missing),
@@ -31,5 +49,4 @@ def batch_sums(given: Sequence[Tensor | None], scale: Tensor | None = None) -> l
             *(*widths, *[0] * missing),
         ],
     )
-    each = iter(found)
-    return [None if x is None or not x.numel() else next(each) for x in given]
+    return found

@@ -137,8 +137,8 @@ class STM(BySequence[STMState]):
         """The parameters, as the operators take them."""
         gates = None
         if self.config.gates:
-            bias = self.gate_bias.repeat_interleave(self.config.width)
-            gates = Gates(self.gate_input.weight, self.gate_memory.weight, bias)
+            take, keep = self.gate_bias.unbind()
+            gates = Gates(self.gate_input.weight, self.gate_memory.weight, (), (take, keep))
         return Weights(
             left=_affine(self.left),
             right=_affine(self.right),

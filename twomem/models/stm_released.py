@@ -171,9 +171,8 @@ class STMReleased(BySequence[STMReleasedState]):
 
     def _gates(self) -> Gates:
         heard, remembered = self.input_gate_projector, self.memory_gate_projector
-        start = torch.stack([self.input_bias, self.forget_bias])
-        bias = heard.bias + remembered.bias + start.repeat_interleave(self.config.width)
-        return Gates(heard.weight, remembered.weight, bias)
+        starts = self.input_bias, self.forget_bias
+        return Gates(heard.weight, remembered.weight, (heard.bias, remembered.bias), starts)
 
     def _blend(self, which: int) -> Blend:
         fixed = self.config.alphas[which - 1]

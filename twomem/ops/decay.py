@@ -87,24 +87,38 @@ class Decay:
     The memory becomes `keep` times itself plus what is new; rows that have ended keep theirs.
     """
 
-    def __init__(self, keep: Tensor, lengths: Tensor | None, time: int) -> None:
-        """Prepares for a sequence of `time` steps."""
+    def __init__(
+        self, keep: Tensor, lengths: Tensor | None, time: int, *, by_kernels: bool = False
+    ) -> None:
+        """Prepares for a sequence of `time` steps, perhaps `by_kernels`."""
         self.keep, self.lengths, self.time = keep, lengths, time
-        self.kept = powers(keep, time)
+        self.by_kernels = by_kernels
+        self.kept = self._raised(tuple(range(time + 1)))
+
+    def _raised(self, steps: tuple[int, ...] | Tensor, rows: int | None = None) -> Tensor:
+        """What is kept after so many steps, perhaps for many rows; nothing after a negative number."""
+        if self.by_kernels:
+            from twomem.kernels.powers import powers as by_kernels
+
+            on_device = steps if isinstance(steps, Tensor) else numbers(steps, self.keep.device)
+            return by_kernels(self.keep.float().reshape(1), on_device, rows or 0)
+        if isinstance(steps, Tensor):
+            return raised(self.keep, Exponents.of(steps), rows)
+        return raised(self.keep, Exponents.known(steps, self.keep.device), rows)
 
     def _after(self, steps: Sequence[int], rows: int = 1) -> Tensor:
         """What is left after so many steps; nothing of what is yet to come."""
         if not any(steps):
             ones = numbers((1.0,) * len(steps), self.keep.device, self.kept.dtype)
             return ones.expand(rows, -1)
-        return raised(self.keep, Exponents.known(tuple(steps), self.keep.device), rows)
+        return self._raised(tuple(steps), rows)
 
     def carry(self, start: int, stop: int) -> Tensor:
         """What is left after the steps from `start` of a memory held before, for each row."""
         if self.lengths is None:
             return self.kept[stop - start].view(1, 1, 1)
         steps = (self.lengths - start).clamp(0, stop - start)
-        return raised(self.keep, Exponents.of(steps))[:, None, None]
+        return self._raised(steps)[:, None, None]
 
     def weights(self, start: int, stop: int, rows: int = 1) -> Tensor:
         """What is left before `stop` of what each step from `start` added: (row or 1, step)."""
@@ -127,7 +141,7 @@ class Decay:
         steps = numbers(tuple(range(start, start + len(stops))), self.kept.device)
         behind = numbers(tuple(stops), self.kept.device)
         after = torch.minimum(self.lengths[:, None], behind) - 1 - steps
-        return raised(self.keep, Exponents.of(after))
+        return self._raised(after)
 
     def between(self, ends: Sequence[int]) -> Tensor:
         """What is left at each of `ends` of the memory at the end before: (row or 1, end)."""
@@ -135,4 +149,4 @@ class Decay:
             gone = [end - before for before, end in zip([0, *ends], ends, strict=False)]
             return self._after(gone)
         at = torch.minimum(numbers((0, *ends), self.kept.device), self.lengths[:, None])
-        return raised(self.keep, Exponents.of(at.diff(dim=1)))
+        return self._raised(at.diff(dim=1))

@@ -1,6 +1,7 @@
 """What the kernels of both STMs take, prepared by few launches."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,14 +16,19 @@ class _Blended(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, blend: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
         ctx.save_for_backward(blend, *parts)
-        return tuple(blend.reshape(()) * part for part in parts)
+        return _times(blend, parts)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         blend, *parts = ctx.saved_tensors
-        to_parts = [blend.reshape(()) * grad for grad in grads]
+        to_parts = _times(blend, grads)
         met = [grad.flatten() @ part.flatten() for grad, part in zip(grads, parts, strict=True)]
         return functools.reduce(torch.add, met).reshape(blend.shape), *to_parts
+
+
+def _times(blend: Tensor, parts: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """By one launch for all."""
+    return tuple(torch._foreach_mul(list(parts), blend.reshape(())))  # noqa: SLF001
 
 
 def blended(blend: Blend, *parts: Tensor) -> tuple[Tensor, ...]:

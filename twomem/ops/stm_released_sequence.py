@@ -15,14 +15,15 @@ from twomem.ops import relations as rel
 from twomem.ops.decay import Decay, powers
 from twomem.ops.prepared import blended, first_reads
 from twomem.ops.stm_released import Weights, answered
-from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
-from twomem.ops.weights import composed
+from twomem.ops.unroll import Cue, Form, Heard, heard, unless_ended, unroll
+from twomem.ops.weights import Affine, composed
 
 
-def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
+def hear(w: Weights, xs: Float[Tensor, "time batch input"], *, by_kernels: bool = False) -> Heard:
     """Computes what does not depend on the memories, for all steps at once."""
     address = composed(*w.address) if w.address else None
-    return heard(xs, composed(*w.left), composed(*w.right), address, w.gates)
+    maps, cue = (composed(*w.left), composed(*w.right)), Cue(w.project.weight, w.blends[1])
+    return heard(xs, *maps, address, w.gates, cue, by_kernels=by_kernels)
 
 
 def loop(
@@ -82,18 +83,18 @@ def arguments(
     if relations.shape[0] == 1:
         # the first step finds the memory as it is
         fades = kept if time > 1 else None
-        first = first_reads(heard.address, heard.right, relations, fades, precision)
+        first = first_reads(heard.uses.address, heard.uses.right, relations, fades, precision)
     else:
         first = _first_reads(heard, relations)
         first = None if first is None else kept[:, None] * first
     cue = moved = transfer = None
-    if read:
-        cue = heard.right @ blended(w.blends[1], w.project.weight)[0].mT
+    if read and (cue := heard.cue) is None:
+        cue = heard.uses.third_right @ blended(w.blends[1], w.project.weight)[0].mT
     if w.transfer is not None:
         moved, transfer = blended(w.blends[2], w.transfer.bias, w.transfer.weight)
     return Arguments(
         row=heard.left,
-        column=heard.left,
+        column=heard.uses.left,
         project=w.project.weight,
         project_bias=w.project.bias,
         gain=w.norm_gain.mT,
@@ -112,7 +113,12 @@ def arguments(
     )
 
 
-FORM = Form(hear, loop, answered, lambda w: w.blends[0], RELEASED, arguments)
+def _layers(w: Weights) -> list[tuple[Affine, bool]]:
+    """The layers of `answered`, and whether a rectifier follows."""
+    return list(zip((w.bottleneck, *w.head), (False, True, True, False), strict=True))
+
+
+FORM = Form(hear, loop, answered, _layers, lambda w: w.blends[0], RELEASED, arguments)
 
 
 def sequence(

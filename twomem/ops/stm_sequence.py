@@ -18,13 +18,14 @@ from twomem.ops import relations as rel
 from twomem.ops.decay import Decay
 from twomem.ops.prepared import blended, first_reads
 from twomem.ops.stm import Weights, answered
-from twomem.ops.unroll import Form, Heard, heard, unless_ended, unroll
+from twomem.ops.unroll import Cue, Form, Heard, heard, unless_ended, unroll
 from twomem.ops.weights import Affine
 
 
-def hear(w: Weights, xs: Float[Tensor, "time batch input"]) -> Heard:
+def hear(w: Weights, xs: Float[Tensor, "time batch input"], *, by_kernels: bool = False) -> Heard:
     """Computes what does not depend on the memories, for all steps at once."""
-    return heard(xs, w.left, w.right, w.address, w.gates)
+    cue = Cue(None, w.blends[1])
+    return heard(xs, w.left, w.right, w.address, w.gates, cue, by_kernels=by_kernels)
 
 
 def loop(
@@ -92,11 +93,11 @@ def arguments(
         moved, transfer = blended(w.blends[2], _image(w.transfer, relations), w.transfer.weight)
     read, first = heard.address is not None, None
     if relations.shape[0] == 1:
-        first = first_reads(heard.address, heard.right, relations.mT, None, precision)
+        first = first_reads(heard.uses.address, heard.uses.right, relations.mT, None, precision)
     else:
         first = _first_reads(heard, relations)
-    if read:
-        (cue,) = blended(w.blends[1], heard.right)
+    if read and (cue := heard.cue) is None:
+        (cue,) = blended(w.blends[1], heard.uses.third_right)
     return Arguments(
         row=heard.right,
         column=heard.left,
@@ -126,7 +127,7 @@ def _with_values_blended(w: Weights) -> list[Tensor]:
     return [torch.cat([first, last]) for (first, _), last in zip(parts, blends, strict=True)]
 
 
-FORM = Form(hear, loop, answered, lambda _w: 1.0, PAPER, arguments)
+FORM = Form(hear, loop, answered, lambda w: [(w.output, False)], lambda _w: 1.0, PAPER, arguments)
 
 
 def sequence(

@@ -12,7 +12,23 @@ from twomem.core.steps import numbers
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.choice import choose
-from twomem.ops.weights import Affine, Blend, Gates, at_once, composed, one_by_one
+from twomem.ops.weights import Affine, Blend, Gates, at_once, composed, one_by_one, parts_of
+
+
+class Cue(NamedTuple):
+    """What makes the cue of what is heard: a projection, or none, and a blend."""
+
+    project: Float[Tensor, "score width"] | None
+    blend: Blend
+
+
+class Twins(NamedTuple):
+    """The same numbers as what was heard; gradients of each use are summed by one launch."""
+
+    left: Float[Tensor, "batch time width"]
+    right: Float[Tensor, "batch time width"]
+    third_right: Float[Tensor, "batch time width"]
+    address: Float[Tensor, "batch time query"] | None
 
 
 class Heard(NamedTuple):
@@ -23,6 +39,14 @@ class Heard(NamedTuple):
     address: Float[Tensor, "batch time query"] | None
     """Where a step reads the relational memory; none if nothing is read back."""
     gates: Float[Tensor, "batch time two_width"] | None
+    cue: Float[Tensor, "batch time cue"] | None = None
+    """What the kernels let meet the reads; none if it is still to be made."""
+    twins: Twins | None = None
+
+    @property
+    def uses(self) -> Twins:
+        """The same once more, for each further use."""
+        return self.twins or Twins(self.left, self.right, self.right, self.address)
 
 
 def heard(
@@ -31,31 +55,85 @@ def heard(
     right: Affine,
     address: Affine | None,
     gates: Gates | None,
+    cue: Cue,
+    *,
+    by_kernels: bool = False,
 ) -> Heard:
     """What is heard; for a gradient by one product, as what a gate hears of `left` is a map of the input."""
+    if by_kernels and _few(xs):
+        return _heard_by_kernel(xs, left, right, address, gates, cue)
     rows, maps = xs.transpose(0, 1), [left, right, *([] if address is None else [address])]
     of_gates = None if gates is None else Affine(gates.input, gates.bias)
-    heard_by_gates = None
     if not torch.is_grad_enabled():
         found = one_by_one(maps, rows)
         heard_by_gates = None if of_gates is None else of_gates(found[0])
-    elif of_gates is None:
-        found = at_once(maps, rows)
-    else:
-        *found, heard_by_gates = at_once([*maps, composed(left, of_gates)], rows)
-    at = None if address is None else found[2].softmax(-1)
-    return Heard(found[0], found[1], at, heard_by_gates)
+        return _addressed(found, heard_by_gates, address is not None)
+    maps += [] if of_gates is None else [composed(left, of_gates)]
+    found = at_once(maps, rows)
+    sizes = [0 if each is None else len(each.bias) for each in (left, address, of_gates)]
+    if by_kernels and found.dtype == torch.float32:
+        return _parted(found, *sizes)
+    parts = parts_of(found, maps)
+    heard_by_gates = None if of_gates is None else parts.pop()
+    return _addressed(parts, heard_by_gates, address is not None)
+
+
+def _addressed(found: Sequence[Tensor], gates: Tensor | None, reads: bool) -> Heard:
+    return Heard(found[0], found[1], found[2].softmax(-1) if reads else None, gates)
+
+
+def _parted(found: Tensor, width: int, queries: int, gates: int) -> Heard:
+    """The parts of what was heard, as often as the kernels use them."""
+    from twomem.kernels.parting import parted
+
+    left, right, address, of_gates = parted(found, width, queries, gates)
+    addresses = address if queries else (None, None)
+    twins = Twins(left[1], right[1], right[2], addresses[1])
+    return Heard(left[0], right[0], addresses[0], of_gates if gates else None, twins=twins)
+
+
+def _few(xs: Tensor) -> bool:
+    """Whether a kernel hears these inputs faster than products do."""
+    from twomem.kernels.hearing import FEW, WIDEST
+
+    rows, inputs = xs.shape[:2].numel(), xs.shape[2]
+    if torch.is_grad_enabled() or torch.is_autocast_enabled(xs.device.type):
+        return False
+    return xs.dtype == torch.float32 and rows <= FEW and inputs <= WIDEST
+
+
+def _heard_by_kernel(
+    xs: Tensor,
+    left: Affine,
+    right: Affine,
+    address: Affine | None,
+    gates: Gates | None,
+    cue: Cue,
+) -> Heard:
+    """The same by one launch, without a gradient, and with the cue."""
+    from twomem.kernels.hearing import hear
+
+    blend = cue.blend if address is not None else None
+    if isinstance(blend, float | int):
+        blend = numbers((blend,), xs.device, torch.float32)
+    of_gates = [] if gates is None else [gates.input, *gates.biases]
+    starts = [] if gates is None else list(gates.starts)
+    maps = list(left), list(right), list(address or [])
+    found = hear(xs, *maps, of_gates, starts, cue.project, blend)
+    return Heard(found[0], found[1], *(x if x.numel() else None for x in found[2:]))
 
 
 class Form(NamedTuple):
     """In what two models with an item and a relational memory differ."""
 
-    hear: Callable[[Any, Tensor], Heard]
-    """From weights and inputs, all that does not depend on the memories."""
+    hear: Callable[..., Heard]
+    """From weights and inputs, perhaps by kernels, all that does not depend on the memories."""
     loop: Callable[..., tuple[rel.Factors, Tensor]]
     """The recurrence: what each step adds to the relational memory, and the last item memory."""
     answer: Callable[[Any, Tensor], Tensor]
     """From weights and what is distilled of a relational memory, the output."""
+    layers: Callable[[Any], Sequence[tuple[Affine, bool]]]
+    """The layers that make it; behind those that say so, what is negative becomes zero."""
     keep: Callable[[Any], Blend]
     """By what the relational memory is multiplied at each step."""
     number: int
@@ -92,16 +170,27 @@ def unroll(
     if found:
         # what is read at once need not be copied
         distilled = found[0] if len(found) == 1 else torch.cat(found)
-        return _answers(form, weights, distilled), items, relations
+        return _answers(form, weights, distilled, way.precision), items, relations
     # without an asked step the answer of the last memory still gives the width
     distilled = weights.distil(relations.flatten(2))[None]
     return _answers(form, weights, distilled)[:0], items, relations
 
 
 def _answers(
-    form: Form, weights: Any, distilled: Float[Tensor, "step batch query distilled"]
+    form: Form,
+    weights: Any,
+    distilled: Float[Tensor, "step batch query distilled"],
+    precision: str | None = None,
 ) -> Tensor:
-    return form.answer(weights, distilled.flatten(0, 1)).unflatten(0, distilled.shape[:2])
+    """Of all steps at once; by kernels at a precision if there is one."""
+    rows, shape = distilled.flatten(0, 1), distilled.shape[:2]
+    if precision is None or torch.is_autocast_enabled(rows.device.type):
+        return form.answer(weights, rows).unflatten(0, shape)
+    from twomem.kernels.layers import answers
+
+    maps, relus = zip(*form.layers(weights), strict=True)
+    by = [each.weight for each in maps], [each.bias for each in maps]
+    return answers(rows.flatten(1), *by, list(relus), precision).unflatten(0, shape)
 
 
 def _read(
@@ -122,14 +211,20 @@ def _read(
 
 
 def _prepared(
-    form: Form, weights: Any, xs: Tensor, relations: Tensor, lengths: Tensor | None
+    form: Form,
+    weights: Any,
+    xs: Tensor,
+    relations: Tensor,
+    lengths: Tensor | None,
+    *,
+    by_kernels: bool = False,
 ) -> tuple[Tensor, rel.Decay, Heard]:
     """The first relational memory, held once if rows share it, how it fades, and what was heard."""
     keep = form.keep(weights)
     if not isinstance(keep, Tensor):
         keep = numbers((keep,), relations.device, relations.dtype)
-    decay = rel.Decay(keep, lengths, len(xs))
-    return rel.shared(relations), decay, form.hear(weights, xs)
+    decay = rel.Decay(keep, lengths, len(xs), by_kernels=by_kernels)
+    return rel.shared(relations), decay, form.hear(weights, xs, by_kernels=by_kernels)
 
 
 def _read_by_kernels(
@@ -147,7 +242,7 @@ def _read_by_kernels(
     from twomem.kernels.memory import fold
     from twomem.kernels.stm import recurrence
 
-    relations, decay, heard = _prepared(form, weights, xs, relations, lengths)
+    relations, decay, heard = _prepared(form, weights, xs, relations, lengths, by_kernels=True)
     given = form.arguments(weights, heard, rel.shared(items), relations, decay, precision)
     normal, last = recurrence(form.number, given, precision)
     last = last.mT if form.number == PAPER else last

@@ -1,5 +1,6 @@
 """The parts that the parameters of both STMs are made of."""
 
+import functools
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -41,15 +42,21 @@ def composed(*maps: Affine) -> Affine:
     return first
 
 
-def at_once(maps: Sequence[Affine], x: Float[Tensor, "*batch input"]) -> list[Tensor]:
-    """What each of several maps makes of the same inputs, by one product.
+def at_once(
+    maps: Sequence[Affine], x: Float[Tensor, "*batch input"]
+) -> Float[Tensor, "*batch outputs"]:
+    """What several maps make of the same inputs, side by side, by one product.
 
     Biases are weights of an input that is 1, so that their gradients come with those of the weights.
     """
     one = numbers((1.0,), x.device, x.dtype).expand(*x.shape[:-1], 1)
     weights = torch.cat([each.weight for each in maps])
     biases = torch.cat([each.bias for each in maps])
-    found = torch.cat([x, one], -1) @ torch.cat([weights, biases[:, None]], 1).mT
+    return torch.cat([x, one], -1) @ torch.cat([weights, biases[:, None]], 1).mT
+
+
+def parts_of(found: Float[Tensor, "*batch outputs"], maps: Sequence[Affine]) -> list[Tensor]:
+    """What each of the maps made."""
     parts = found.split([len(each.bias) for each in maps], -1)
     return [part.contiguous() for part in parts]
 
@@ -65,4 +72,12 @@ class Gates(NamedTuple):
 
     input: Float[Tensor, "two_width width"]
     memory: Float[Tensor, "two_width width"]
-    bias: Float[Tensor, " two_width"]
+    biases: tuple[Float[Tensor, " two_width"], ...]
+    starts: tuple[Float[Tensor, ""], Float[Tensor, ""]]
+    """A number for each half."""
+
+    @property
+    def bias(self) -> Float[Tensor, " two_width"]:
+        """All that is added to what the gates hear."""
+        halves = torch.stack(self.starts).repeat_interleave(len(self.input) // 2)
+        return functools.reduce(torch.add, [*self.biases, halves])
