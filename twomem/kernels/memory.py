@@ -56,7 +56,7 @@ def fold_backward(
     d_normal, d_fades = torch.empty_like(steps.normal), normal.new_empty(fades.shape)
     steps.back(grad, range_of(steps.kind, grad), d_normal, d_fades)
     if not before:
-        return d_normal, d_fades, *(normal.new_empty(0) for _ in range(2))
+        return d_normal, d_fades, normal.new_empty(0), normal.new_empty(0)
     return d_normal, d_fades, *gradients_before(old, carry, grad)
 
 
