@@ -116,7 +116,8 @@ def distil_backward(
         single = SingleSteps(normal, fades, weight, ends[lead] - 1, kind)
         return d_normal, d_fades, single.backward(grad[lead:], scale, d_normal, d_fades, early)
     assert early is not None
-    return d_normal, d_fades, *rescaled([early], scale)
+    (d_weight,) = rescaled([early], scale)
+    return d_normal, d_fades, d_weight
 
 
 def _early_back(

@@ -61,7 +61,7 @@ def layers(
     found, kind = [], OPERANDS.get(precision, torch.float32)
     for weight, bias, relu in zip(weights, biases, relus, strict=True):
         if relu:
-            x = torch._addmm_activation(bias, x, weight.mT)  # noqa: SLF001 a launch less
+            x = torch.ops.aten._addmm_activation.default(bias, x, weight.mT)  # noqa: SLF001 a launch less
         elif found or kind == torch.float32:
             x = torch.addmm(bias, x, weight.mT)
         else:

@@ -18,6 +18,13 @@ def plain(x: Tensor | None) -> Tensor | None:
     return None if x is None else x.detach().float().contiguous()
 
 
+def _both(gain: Tensor, bias: Tensor) -> tuple[Tensor | None, ...]:
+    """The same of two that stand alike, by one launch where they have to be turned."""
+    if gain.is_contiguous() and bias.is_contiguous():
+        return plain(gain), plain(bias)
+    return torch.stack([gain.detach().float(), bias.detach().float()]).unbind()
+
+
 class Call:
     """A stretch of sequences at one precision: what both directions share."""
 
@@ -80,7 +87,8 @@ class Call:
             *map(plain, (g.row, g.column, g.right, g.cue, g.address, g.gates)),
             *map(plain, (g.first_reads, g.kept, g.items, g.moved)),
             *(gates, rows),
-            *map(plain, (g.project_bias, g.gain, g.bias)),
+            plain(g.project_bias),
+            *_both(g.gain, g.bias),
             image,
             self.lengths,
             normal,

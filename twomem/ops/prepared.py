@@ -9,6 +9,9 @@ from torch import Tensor
 
 from twomem.ops.weights import Blend
 
+_FEW = 8
+"""Reads for which a memory is taken as it is."""
+
 
 class _Blended(torch.autograd.Function):
     """Products of several tensors with one number, whose gradient takes a few launches."""
@@ -28,7 +31,7 @@ class _Blended(torch.autograd.Function):
 
 def _times(blend: Tensor, parts: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """By one launch for all."""
-    return tuple(torch._foreach_mul(list(parts), blend.reshape(())))  # noqa: SLF001
+    return tuple(torch.ops.aten._foreach_mul.Tensor(list(parts), blend.reshape(())))  # noqa: SLF001
 
 
 def blended(blend: Blend, *parts: Tensor) -> tuple[Tensor, ...]:
@@ -47,5 +50,7 @@ def first_reads(
     if address is None:
         return None
     fades = cue.new_empty(0) if kept is None else kept
-    single = (x.float() for x in (address, cue, matrices[0], fades))
-    return reads(*single, precision)[0]
+    single = (x.float() for x in (address, cue, matrices.squeeze(0), fades))
+    # a few reads are done before the memory is made operands
+    few = not torch.is_grad_enabled() and cue.shape[:2].numel() <= _FEW
+    return reads(*single, "fp32" if few else precision)[0]

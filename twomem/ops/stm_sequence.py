@@ -16,9 +16,10 @@ from torch.nn.functional import layer_norm
 from twomem.kernels.stm_arguments import PAPER, Arguments
 from twomem.ops import relations as rel
 from twomem.ops.decay import Decay
+from twomem.ops.hearing import Cue, Heard, heard
 from twomem.ops.prepared import blended, first_reads
 from twomem.ops.stm import Weights, answered
-from twomem.ops.unroll import Cue, Form, Heard, heard, unless_ended, unroll
+from twomem.ops.unroll import Form, unless_ended, unroll
 from twomem.ops.weights import Affine
 
 
