@@ -165,7 +165,7 @@ SOME_TILES
     }
     if (ends) {
       // found again, so that no register keeps it meanwhile
-      const long long row = anew(blockIdx.x) / groups;
+      const long long row = anew(blockIdx.x) / (DEEP / SPAN) / groups;
       const float left = old ? carry[row * carry_stride] : 0.f;
       const long long memory = row * REAL_N * REAL_D * REAL_D;
       float* out = sh.out[warp];
