@@ -44,8 +44,8 @@ EXTRAS: dict[str, dict[str, Any]] = {
     "width 112": {"width": 112},
 }
 DEVICE, SEEDS, REPEATS, ALLOWED = "cuda", 2, 30, 2.0
-MOST_BEFORE_FEWER = 2**31
-"""Numbers in all relational memories above which a case is made smaller: float64 must fit, many times."""
+MOST_NUMBERS = 2**28, 2**26
+"""In all relational memories, and in all matches: cases beside one another must fit in float64, many times."""
 
 
 def plan() -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def plan() -> list[dict[str, Any]]:
                 for queries in (1, 3, 8, 20):
                     for batch, steps, alpha in dice.sample(SHAPES, 3):
                         sizes = {"width": width, "queries": queries, "alpha": alpha}
-                        shape = {"batch": _fitting(batch, width, queries), "time": steps}
+                        shape = {"batch": _fitting(batch, steps, width, queries), "time": steps}
                         cases.append({"form": form, "precision": precision, **sizes, **shape})
             for name, extra in EXTRAS.items():
                 sizes = {"width": 20, "queries": 3, "alpha": 0.1, "batch": 7, "time": 20}
@@ -67,8 +67,12 @@ def plan() -> list[dict[str, Any]]:
     return cases
 
 
-def _fitting(batch: int, width: int, queries: int) -> int:
-    return batch if batch * queries * width**2 * 8 < MOST_BEFORE_FEWER else 264
+def _fitting(batch: int, steps: int, width: int, queries: int) -> int:
+    """The batch, or fewer sequences if that many take too much memory."""
+    held, matched = queries * width**2, steps * queries**2 * width
+    few = [each for each in (batch, 264, 33, 7) if each <= batch]
+    fits = (b for b in few if b * held < MOST_NUMBERS[0] and b * matched < MOST_NUMBERS[1])
+    return next(fits, few[-1])
 
 
 def _model(case: dict[str, Any], seed: int) -> Any:

@@ -12,7 +12,7 @@ from twomem.bench.cases import Case, Kept, measured
 from twomem.bench.shapes import Shape
 from twomem.commands.bench import _SUITES
 from twomem.commands.bench_records import Wish, _cases
-from twomem.core.errors import SettingsError
+from twomem.core.errors import Diverged, SettingsError
 
 HERE = {"commit": "abc", "device": "cpu", "command": "twomem bench"}
 
@@ -100,3 +100,11 @@ def test_long_passes_are_timed_three_times_and_short_ones_in_a_row():
     assert len(times) == 3
     assert len(calls) > 3 + 3 * 10
     assert len(device.milliseconds(lambda: None, "cpu", repeats=2, seconds=0.0)) == 2
+
+
+def test_training_that_diverges_is_a_record_too(tmp_path):
+    def diverge():
+        raise Diverged("the loss is not finite at update 1")
+
+    (row,) = measured([Case({"shape": "a"}, diverge)], "cpu", Kept(HERE, tmp_path / "kept.json"))
+    assert row["failed"] == "the loss is not finite at update 1"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twomem.bench import device as on
-from twomem.core.errors import SettingsError
+from twomem.core.errors import Diverged, SettingsError
 from twomem.training.files import read_json, to_json, write_whole
 
 Record = dict[str, Any]
@@ -75,10 +75,10 @@ def measured(cases: Iterable[Case], device: str, kept: Kept) -> Iterator[Record]
 
 
 def _outcome(case: Case) -> Record:
-    """What was measured, or why nothing was: a GPU without room says so by an error."""
+    """What was measured, or why nothing was: a GPU without room says so by an error, as training does."""
     try:
         return case.measure()
-    except RuntimeError as error:
+    except (RuntimeError, Diverged) as error:
         return {"failed": (str(error).splitlines() or [type(error).__name__])[0][:200]}
 
 
