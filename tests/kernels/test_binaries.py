@@ -66,3 +66,14 @@ def test_it_stands_in_the_users_cache(name, tmp_path, monkeypatch):
     monkeypatch.setenv(name, str(tmp_path))
     assert tmp_path in binaries.folder().parents
     assert binaries.folder().name == "twomem"
+
+
+def test_a_user_without_a_home_makes_it_each_time(made, monkeypatch):
+    def homeless():
+        raise RuntimeError("no home")
+
+    for each in ("TWOMEM_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setattr(binaries.Path, "home", homeless)
+    assert get(made) == get(made) == b"binary of source"
+    assert len(made) == 2
