@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from twomem.kernels.matches import NUMBERS
-from twomem.kernels.products import OPERANDS, product, range_of, rescaled, scaled
+from twomem.kernels.products import NUMBERS, OPERANDS, product, range_of, rescaled, scaled
 from twomem.kernels.runtime import launch
 from twomem.kernels.sums import batch_sums
 

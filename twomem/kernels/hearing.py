@@ -36,7 +36,7 @@ def hear(
         project: What maps `right` to the cue; none if the cue is `right`.
         blend: What multiplies the cue; none if there is no cue.
     """
-    found = _room(xs, left, address, gates, project, blend)
+    found = _room(xs, left, right, address, gates, starts, project, blend)
     width, queries = len(left[0]), len(address[0]) if address else 1
     sizes = {"INPUTS": xs.shape[2], "D": width, "N": queries, "CUES": found[4].shape[2] or 1}
     given = [*left, *right, *_filled(address, 2), *_filled(gates, 3), *_filled(starts, 2)]
@@ -56,26 +56,8 @@ def _filled(some: list[Tensor], count: int) -> list[Tensor | None]:
     return [*some, *[None] * (count - len(some))]
 
 
-def _room(
-    xs: Tensor,
-    left: list[Tensor],
-    address: list[Tensor],
-    gates: list[Tensor],
-    project: Tensor | None,
-    blend: Tensor | None,
-) -> Five:
-    time, batch, _ = xs.shape
-    width = len(left[0])
-    cues = 0 if blend is None else width if project is None else len(project)
-    addressed, gated = len(address[0]) if address else 0, len(gates[0]) if gates else 0
-    a, b, c, d, e = (
-        xs.new_empty(batch, time, each) for each in (width, width, addressed, gated, cues)
-    )
-    return a, b, c, d, e
-
-
 @hear.register_fake
-def _(
+def _room(
     xs: Tensor,
     left: list[Tensor],
     right: list[Tensor],
@@ -86,4 +68,11 @@ def _(
     blend: Tensor | None,
 ) -> Five:
     del right, starts
-    return _room(xs, left, address, gates, project, blend)
+    time, batch, _ = xs.shape
+    width = len(left[0])
+    cues = 0 if blend is None else width if project is None else len(project)
+    addressed, gated = len(address[0]) if address else 0, len(gates[0]) if gates else 0
+    a, b, c, d, e = (
+        xs.new_empty(batch, time, each) for each in (width, width, addressed, gated, cues)
+    )
+    return a, b, c, d, e

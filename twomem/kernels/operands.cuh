@@ -1,4 +1,4 @@
-// What the tensor cores multiply, at three precisions: pairs of neighbours along the contraction.
+// What the tensor cores multiply, at four precisions: pairs of neighbours along the contraction.
 //
 // PRECISION 0: fp16, 1: bf16, 2: fp32 by three products of tf32 (high and low halves), 3: tf32.
 // `elem` is how an operand is held in shared memory, `pair_t` two neighbours of it in registers.
@@ -350,8 +350,6 @@ DI float over_g(float x) {
 #define SHARED_MEMORY(kind, name)                          \
   extern __shared__ __align__(16) unsigned char memory_[]; \
   kind& name = *(kind*)memory_;
-#endif
-#ifndef EMULATED
 // four pairs, as `load_pairs` reads them
 #if PRECISION < 2
 DI void store_pairs(elem* p, const pair_t* x) { *(uint4*)p = make_uint4(x[0], x[1], x[2], x[3]); }

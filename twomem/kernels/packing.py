@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from twomem.kernels.matches import NUMBERS
+from twomem.kernels.products import NUMBERS
 from twomem.kernels.runtime import launch
 
 _THREADS, _EACH = 256, 4

@@ -4,10 +4,17 @@ import torch
 from torch import Tensor
 
 from twomem.kernels.runtime import at_once, launch
+from twomem.kernels.stm_shared import PRECISIONS
 
 _THREADS = 256
 OPERANDS = {"half": torch.float16, "bf16": torch.bfloat16}
 """What operands are kept as; float32 where they are not named."""
+NUMBERS = {
+    torch.float16: PRECISIONS["half"],
+    torch.bfloat16: PRECISIONS["bf16"],
+    torch.float32: PRECISIONS["fp32"],
+}
+"""What the sources of the kernels call operands of each dtype."""
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 import torch
 
-from twomem.kernels.matches import NUMBERS
+from twomem.kernels.products import NUMBERS
 from twomem.kernels.stm_shared import WIDEST
 
 _MOST_QUERIES = 8

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from twomem.kernels.matches import NUMBERS
+from twomem.kernels.products import NUMBERS
 from twomem.kernels.runtime import at_once, launch
 from twomem.kernels.sums import batch_sums
 

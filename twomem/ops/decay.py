@@ -91,7 +91,7 @@ class Decay:
         self, keep: Tensor, lengths: Tensor | None, time: int, *, by_kernels: bool = False
     ) -> None:
         """Prepares for a sequence of `time` steps, perhaps `by_kernels`."""
-        self.keep, self.lengths, self.time = keep, lengths, time
+        self.keep, self.lengths = keep, lengths
         self.by_kernels = by_kernels
         self.kept = self._raised(tuple(range(time + 1)))
 

@@ -1,7 +1,6 @@
 """What the kernels of both STMs take, prepared by few launches."""
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,24 +13,22 @@ _FEW = 8
 
 
 class _Blended(torch.autograd.Function):
-    """Products of several tensors with one number, whose gradient takes a few launches."""
+    """Products of several tensors with one number, whose gradient takes a few launches.
+
+    A launch for each, since one for all cuts them into pieces too large to fill a GPU.
+    """
 
     @staticmethod
     def forward(ctx: Any, blend: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
         ctx.save_for_backward(blend, *parts)
-        return _times(blend, parts)
+        return tuple(blend.reshape(()) * part for part in parts)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         blend, *parts = ctx.saved_tensors
-        to_parts = _times(blend, grads)
+        to_parts = [blend.reshape(()) * grad for grad in grads]
         met = [grad.flatten() @ part.flatten() for grad, part in zip(grads, parts, strict=True)]
         return functools.reduce(torch.add, met).reshape(blend.shape), *to_parts
-
-
-def _times(blend: Tensor, parts: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """By one launch for all."""
-    return tuple(torch.ops.aten._foreach_mul.Tensor(list(parts), blend.reshape(())))  # noqa: SLF001
 
 
 def blended(blend: Blend, *parts: Tensor) -> tuple[Tensor, ...]:

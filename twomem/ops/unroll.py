@@ -140,15 +140,15 @@ def _read_by_kernels(
     normal, last = recurrence(form.number, given, precision)
     last = last.mT if form.number == PAPER else last
     fades = decay.weights(0, len(xs), rows=xs.shape[1]).to(normal.dtype)
-    given = (normal, fades, relations, decay.carry(0, len(xs)).flatten())
+    summed = (normal, fades, relations, decay.carry(0, len(xs)).flatten())
     if list(steps) == [len(xs) - 1]:
         # the memory that is answered is the one that is kept
-        relations, distilled = fold_distil(*given, weights.distil.weight, precision)
+        relations, distilled = fold_distil(*summed, weights.distil.weight, precision)
         return distilled[None] + weights.distil.bias, last, relations
     distilled = None
     if steps:
         distilled = _distilled(weights.distil, relations, normal, decay, steps, precision)
-    return distilled, last, fold(*given, precision)
+    return distilled, last, fold(*summed, precision)
 
 
 def _distilled(
